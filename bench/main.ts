@@ -2,6 +2,7 @@ import { root } from '../runtime/root';
 import { aloneReserveRow } from './alone-reserve';
 import { aloneRows, pacedRow } from './calls/alone';
 import { budgetRow } from './calls/budgets';
+import { costRow } from './calls/costs';
 import { gatewayRows } from './calls/gateway';
 import { gatewayPollRow } from './calls/gateway-polls';
 import { type Installation, openInstallation } from './calls/installation';
@@ -32,6 +33,7 @@ const shared: Record<string, (installation: Installation) => Promise<Row[]>> = {
   paced: async (installation) => [await pacedRow(installation)],
   streams: async (installation) => [await streamRow(installation)],
   gateway: gatewayRows,
+  cost: async (installation) => [await costRow(installation)],
   parts: partsRows,
 };
 

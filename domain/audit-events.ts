@@ -55,7 +55,7 @@ export function list(
 }
 
 /** Who acts: the person or else the key, the key that was used, and the request's label. */
-interface Acting {
+export interface Acting {
   actor: string;
   key_id?: string | undefined;
   request_id?: string | undefined;

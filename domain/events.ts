@@ -12,6 +12,7 @@ export const gatewayTypes = [
   'request.completed',
   'request.blocked',
   'request.bounded',
+  'request.refused',
 ] as const;
 
 export const types = [

@@ -1,6 +1,7 @@
 import type { Context } from 'koa';
 import Koa from 'koa';
 import { AppError } from '../domain/errors';
+import { newId } from '../domain/ids';
 import { conventions } from '../runtime/conventions';
 import { addToLine } from '../runtime/request-log';
 import { API_VERSION } from '../runtime/version';
@@ -15,6 +16,13 @@ export function createApp(gateway: Gateway, configuration: Pick<Configuration, '
   // What reaches Koa itself is a client's broken connection; without a listener it goes to the
   // console.
   app.on('error', (error) => gateway.log.debug({ err: error }, 'a connection broke'));
+  app.use((ctx, next) => {
+    // By it the ledger knows the call; told with refusals too, whoever makes them.
+    const id = newId('req');
+    ctx.state.request_id_told = id;
+    ctx.set('x-svc-request-id', id);
+    return next();
+  });
   app.use(conventions(gateway.log));
   app.use(async (ctx) => {
     const { path } = ctx;

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../domain/errors';
 import type { Logger } from '../runtime/log';
+import { createRefusalCounts } from '../runtime/refusal-counts';
 import { adopt } from './adopt';
 import { createArrivals } from './call/arrivals';
 import type { Gateway } from './call/call';
@@ -19,6 +20,7 @@ import type { Sockets } from './sockets/upgrade';
 import { openTelemetry } from './telemetry/exports';
 
 const POLL_MS = 20;
+export const COST_WAIT_MS = 250;
 
 /** Opens what the gateway works with. */
 export async function openGateway({
@@ -46,11 +48,13 @@ export async function openGateway({
     tokenizer: openTokenizer(),
     sound: openSound(),
     events: openEvents(control_plane, log),
+    refusals: createRefusalCounts(),
     limits,
     telemetry: openTelemetry({ limits, log, sample_ratio }),
     log,
     calls: new Set(),
     is_draining: false,
+    cost_wait_ms: COST_WAIT_MS,
   };
   await adopt(gateway, snapshot);
   return gateway;

@@ -16,6 +16,7 @@ import {
   transcriptions,
   unified,
 } from './families/table';
+import { showKey } from './key';
 import { serveMcp } from './mcp/serve';
 import { listModels, showModel } from './models';
 import { counted, priced } from './pipeline';
@@ -55,6 +56,7 @@ export const routes: readonly Route[] = [
   ...proxied,
   ...socket_paths.map(socketOnly),
   ...mcp_methods.flatMap(mcpRoutes),
+  { method: 'GET', path: '/v1/key', serve: (ctx, gateway) => showKey(ctx, gateway, shapes) },
   { method: 'GET', path: '/v1/models', serve: (ctx, gateway) => listModels(ctx, gateway, shapes) },
   {
     method: 'GET',

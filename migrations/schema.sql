@@ -359,7 +359,9 @@ create table tokens (
   -- key.
   rpm integer check (rpm > 0),
   tpm integer check (tpm > 0),
-  max_parallel_requests integer check (max_parallel_requests > 0)
+  max_parallel_requests integer check (max_parallel_requests > 0),
+  -- Gateways add the cost to the usage of answers, unless a call says otherwise.
+  include_cost boolean not null default false
 ) with (fillfactor = 50);
 create index tokens_agent on tokens (org_id, agent_id, id) where agent_id is not null;
 create index tokens_bound_by on tokens (org_id, bound_by) where bound_by is not null;
@@ -866,23 +868,6 @@ begin
   return v_entry;
 end $$;
 
--- Moves money between two wallets of one organization. Invariant: the two entries of a transfer sum
--- to zero. No row where the giving wallet does not cover the amount.
-create function transfer(p_org_id text, p_from text, p_to text, p_amount_nanos bigint, p_note text)
-returns setof wallet_transactions language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
-declare
-  v_transfer text := new_id('xfer');
-begin
-  perform lock_organization(p_org_id);
-  if (select w.balance_nanos from wallets w where w.id = p_from) < p_amount_nanos then
-    return;
-  end if;
-  return query select * from post_entries(p_org_id, array[
-    (p_from, 'allocation_out', -p_amount_nanos, 0, null, null, null, null, null, v_transfer, null, p_note)::ledger_entry,
-    (p_to, 'allocation_in', p_amount_nanos, 0, null, null, null, null, null, v_transfer, null, p_note)::ledger_entry]);
-end $$;
-
 -- Who acts in this transaction, as the API, a verdict or a terminal says it; null if none does.
 create function acting() returns text language sql stable as $$
   select nullif(current_setting('svc.actor', true), '')
@@ -956,6 +941,29 @@ for each row when (case new.owner_type when 'organization' then num_nonnulls(new
   null when 'user' then new.owner_user_id is not null and new.owner_team_id is null else false end
   is not true)
 execute function refuse_owner();
+
+-- Moves money between two wallets of one organization. Invariant: the two entries of a transfer sum
+-- to zero. No row if the giving wallet does not cover the amount. What a rule moves for a call
+-- leaves no audit event.
+create function transfer(p_org_id text, p_from text, p_to text, p_amount_nanos bigint, p_note text)
+returns setof wallet_transactions language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_transfer text := new_id('xfer');
+  v_entries wallet_transactions[];
+begin
+  perform lock_organization(p_org_id);
+  if (select w.balance_nanos from wallets w where w.id = p_from) < p_amount_nanos then
+    return;
+  end if;
+  v_entries := array(select e from post_entries(p_org_id, array[
+    (p_from, 'allocation_out', -p_amount_nanos, 0, null, null, null, null, null, v_transfer, null, p_note)::ledger_entry,
+    (p_to, 'allocation_in', p_amount_nanos, 0, null, null, null, null, null, v_transfer, null, p_note)::ledger_entry]) as e);
+  if coalesce(acting(), '') not like 'rule\_%' then
+    perform record_transfer(v_entries[1], v_entries[2]);
+  end if;
+  return query select * from unnest(v_entries);
+end $$;
 
 ----------------------------------------------------------------------------------------------------
 -- Prices
@@ -1244,21 +1252,34 @@ create type price_line as (
   amount numeric
 );
 
--- The lines of a usage at a price; they add up to its usage_cost exactly. What lacks to the minimum
--- is a line of its own.
 create function price_lines(p model_prices, u usage_counts)
-returns setof price_line language sql immutable as $$
-  with figures as (
-    select billed_figures(v, u) as f from price_at(p, u) as v where not p.free
-  ), lines as (
-    select n, f[n] as quantity, f[n + 1] / f[n + 2] as unit_price, billed_nanos(f[n], f[n + 1], f[n + 2]) as nanos
-    from figures cross join lateral generate_series(1, array_length(f, 1), 3) as n where f[n] <> 0 and f[n + 1] <> 0
-  )
-  select (billed_names())[(l.n + 2) / 3], l.quantity, trim_scale(l.unit_price), trim_scale(l.nanos * 0.000000001) from lines l
-  union all
-  select 'minimum', 1, trim_scale(m.nanos * 0.000000001), trim_scale(m.nanos * 0.000000001)
-  from (select usage_cost(p, u) - coalesce((select sum(l.nanos) from lines l), 0) as nanos) as m where m.nanos > 0
-$$;
+returns setof price_line language plpgsql immutable as $$
+declare
+  v model_prices;
+  v_figures numeric[];
+  v_names text[] := billed_names();
+  v_nanos numeric;
+  v_sum numeric := 0;
+begin
+  if p.free then
+    return;
+  end if;
+  v := price_at(p, u);
+  v_figures := billed_figures(v, u);
+  for n in 1 .. array_length(v_figures, 1) by 3 loop
+    if v_figures[n] <> 0 and v_figures[n + 1] <> 0 then
+      v_nanos := billed_nanos(v_figures[n], v_figures[n + 1], v_figures[n + 2]);
+      v_sum := v_sum + v_nanos;
+      return next (v_names[(n + 2) / 3], v_figures[n], trim_scale(v_figures[n + 1] / v_figures[n + 2]),
+        trim_scale(v_nanos * 0.000000001))::price_line;
+    end if;
+  end loop;
+  v_nanos := v.minimum * 1000000000 - v_sum;
+  if v_nanos > 0 then
+    v_nanos := trim_scale(v_nanos * 0.000000001);
+    return next ('minimum', 1, v_nanos, v_nanos)::price_line;
+  end if;
+end $$;
 
 ----------------------------------------------------------------------------------------------------
 -- Reservations
@@ -6680,6 +6701,13 @@ returns table(check_name text, wallet_id text, detail text) language sql stable 
   from spend_cursors c left join wallets w on w.id = c.wallet_id where c.folded_seq > coalesce(w.seq, 0)
 $$;
 
+create function audit_7()
+returns table(check_name text, wallet_id text, detail text) language sql stable as $$
+  select * from audit_6()
+  union all
+  select 'audit_log_is_whole', null, f.chain || ': ' || f.detail from audit_log_faults() f
+$$;
+
 ----------------------------------------------------------------------------------------------------
 -- Exports
 ----------------------------------------------------------------------------------------------------
@@ -6724,7 +6752,8 @@ create table export_schedules (
   created_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz,
   -- Why it ended by itself.
-  ended_reason text
+  ended_reason text,
+  time_zone text not null default 'UTC'
 );
 create index export_schedules_org on export_schedules (org_id, id desc);
 
@@ -6886,9 +6915,39 @@ create table audit_events (
   after jsonb,
   -- By it an export leaves out what is committed after its making. Events of before belong to this
   -- migration's transaction.
-  transaction_id xid8 not null default pg_current_xact_id()
+  transaction_id xid8 not null default pg_current_xact_id(),
+  actor_type text not null check (actor_type in ('user', 'key', 'platform', 'system')),
+  system text,
+  session_id text
 );
+create index audit_events_actor on audit_events (org_id, coalesce(actor, system), id desc);
+create index audit_events_object on audit_events (org_id, object_id, id desc);
 create index audit_events_org on audit_events (org_id, id desc);
+create index audit_events_session on audit_events (session_id, id desc)
+where session_id is not null;
+
+-- Where an audit event stands in the chain of its organization, or of the platform: after which,
+-- and what both come to.
+create table audit_links (
+  -- The id of the organization, or `platform`.
+  chain text not null,
+  -- Without gaps.
+  seq bigint not null,
+  event_id text not null,
+  -- Empty for the first.
+  prev_hash text not null,
+  -- SHA-256 of `audit_text`.
+  hash text not null,
+  constraint audit_links_pkey primary key (chain, seq),
+  constraint audit_links_event unique (event_id)
+);
+
+-- Where a chain ends: the newest rows cannot be taken away unnoticed.
+create table audit_heads (
+  chain text primary key,
+  seq bigint not null,
+  hash text not null
+) with (fillfactor = 50);
 
 create function refuse_change() returns trigger language plpgsql as $$
 begin
@@ -6901,39 +6960,120 @@ execute function refuse_change();
 create trigger audit_events_whole before truncate on audit_events for each statement
 execute function refuse_change();
 
--- The secrets of a row that an update has changed, by name.
-create function changed_secrets(p_old jsonb, p_new jsonb)
-returns jsonb language sql immutable as $$
-  select coalesce(jsonb_object_agg(name, 'changed'), '{}')
-  from unnest('{credentials,webhook_secret,previous_webhook_secret}'::text[]) as name
-  where p_old -> name is distinct from p_new -> name
+create trigger audit_heads_whole before delete or truncate on audit_heads for each statement
+execute function refuse_change();
+
+create trigger audit_links_kept before delete or update on audit_links for each statement
+execute function refuse_change();
+
+create trigger audit_links_whole before truncate on audit_links for each statement
+execute function refuse_change();
+
+-- Who acts, by the rows of then: ids alone do not say it.
+create function actor_type(p_actor text, p_key_id text) returns text language sql stable as $$
+  select case
+    when p_actor is null then 'system'
+    when exists (select 1 from tokens t where t.id = coalesce(p_key_id, p_actor) and t.org_id is null) then 'platform'
+    when exists (select 1 from users u where u.id = p_actor) then 'user'
+    when p_actor like 'key\_%' then 'key'
+    else 'system' end
 $$;
 
+-- Writes an audit event in the name of who acts. A person has a session if the key that they used
+-- is one.
 create function write_audit_event(p_org_id text, p_action text, p_object_id text, p_before jsonb,
   p_after jsonb)
 returns void language sql as $$
-  insert into audit_events (org_id, actor, key_id, request_id, action, object_id, before, after)
-  values (p_org_id, acting(), nullif(current_setting('svc.key_id', true), ''), nullif(current_setting('svc.request_id', true), ''),
-    p_action, p_object_id, p_before, p_after)
+  insert into audit_events (org_id, actor, actor_type, system, key_id, session_id, request_id, action, object_id, before, after)
+  select p_org_id, a.actor, a.actor_type,
+    case a.actor_type when 'system' then coalesce(a.actor, nullif(current_setting('application_name'), ''), 'svc') end,
+    a.key_id, (select t.id from tokens t where t.id = a.key_id and t.purpose = 'session'),
+    nullif(current_setting('svc.request_id', true), ''), p_action, p_object_id, p_before, p_after
+  from (
+    select acting() as actor, k.key_id, actor_type(acting(), k.key_id) as actor_type
+    from (select nullif(current_setting('svc.key_id', true), '') as key_id) as k
+  ) as a
 $$;
 
--- A key's first value is its making.
-create function record_rotation() returns trigger language plpgsql as $$
+-- What is hashed of an event: its chain and place, the hash before it, and all that it says, as the
+-- text of a JSON list.
+create function audit_text(e audit_events, p_chain text, p_seq bigint, p_prev_hash text)
+returns text language sql stable as $$
+  select jsonb_build_array(p_chain, p_seq, p_prev_hash, e.id,
+    to_char(e.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), e.org_id, e.actor_type, e.actor, e.system, e.key_id,
+    e.session_id, e.request_id, e.action, e.object_id, e.before, e.after)::text
+$$;
+
+create function audit_hash(e audit_events, p_chain text, p_seq bigint, p_prev_hash text)
+returns text language sql stable as $$
+  select encode(sha256(convert_to(audit_text(e, p_chain, p_seq, p_prev_hash), 'UTF8')), 'hex')
+$$;
+
+-- Links an event into its chain as its transaction commits: the chain's row is the last lock that a
+-- change takes, so that it can wait for nothing that holds it up in turn. A change of money or
+-- people has the organization's lock by then.
+create function link_audit_event() returns trigger language plpgsql as $$
+declare
+  v_chain constant text := coalesce(new.org_id, 'platform');
+  h audit_heads;
+  v_hash text;
 begin
-  perform write_audit_event(t.org_id, 'key.rotated', t.id, null, jsonb_build_object('name', t.name, 'prefix', new.prefix))
-  from tokens t
-  where t.id = new.token_id and exists (select 1 from token_secrets s where s.token_id = new.token_id and s.id <> new.id);
+  insert into audit_heads (chain, seq, hash) select v_chain, 0, ''
+  where not exists (select 1 from audit_heads q where q.chain = v_chain) on conflict do nothing;
+  select * into h from audit_heads q where q.chain = v_chain for no key update;
+  v_hash := audit_hash(new, v_chain, h.seq + 1, h.hash);
+  insert into audit_links (chain, seq, event_id, prev_hash, hash) values (v_chain, h.seq + 1, new.id, h.hash, v_hash);
+  update audit_heads q set seq = h.seq + 1, hash = v_hash where q.chain = v_chain;
   return null;
 end $$;
 
-create trigger token_secrets_record after insert on token_secrets
+create constraint trigger audit_events_link after insert on audit_events deferrable initially
+  deferred
 for each row
-execute function record_rotation();
+execute function link_audit_event();
+
+-- A row as an audit event shows it: money is decimal text, as in events; what changes by itself and
+-- what is secret are left out.
+create function shown_row(p_row jsonb) returns jsonb language sql immutable as $$
+  select jsonb_object_agg(m.key, case
+    when m.key not like '%\_nanos' or m.value = 'null' then m.value
+    when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
+    else to_jsonb(m.value #>> '{}') end)
+  from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
+    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,url,warns_at_nanos,emits_at_nanos,emitted_pct,
+    past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
+$$;
+
+-- The sealed members of a row that a change has touched, by name: `{"credentials": {"changed":
+-- true}}`. A webhook's address is one.
+create function changed_secrets(p_old jsonb, p_new jsonb)
+returns jsonb language sql immutable as $$
+  select coalesce(jsonb_object_agg(m.name, jsonb_build_object('changed', true)), '{}')
+  from (
+    select name, case when p_old -> name not in ('null', '{}') then p_old -> name end as was,
+      case when p_new -> name not in ('null', '{}') then p_new -> name end as is_now
+    from unnest('{credentials,webhook_secret,previous_webhook_secret,url}'::text[]) as name
+  ) as m
+  where m.was is distinct from m.is_now
+$$;
+
+-- What a new version takes the place of, as an audit event shows it; null for the first.
+create function replaced_version(p_table text, p_row jsonb)
+returns jsonb language plpgsql stable as $$
+begin
+  if p_table = 'model_prices' then
+    return (select shown_row(to_jsonb(p)) from model_prices p
+      where p.id = p_row ->> 'id' and p.version_id <> p_row ->> 'version_id' order by p.version_id desc limit 1);
+  elsif p_table = 'gateway_configs' then
+    return (select jsonb_build_object('version', c.version, 'config_hash', c.config_hash, 'is_staged', c.is_staged)
+      from gateway_configs c where c.version < (p_row ->> 'version')::bigint order by c.version desc limit 1);
+  end if;
+  return null;
+end $$;
 
 -- Writes the audit event of a row: `<noun>.<verb>`, with the members that were changed. Arguments:
 -- the noun, and the column that names the object, if there are several. A row that ends (archived,
--- revoked, retired) is its noun's end, not a change. A role that was changed in a team says in
--- which.
+-- revoked, retired) is its noun's end, not a change.
 create function record_change() returns trigger language plpgsql as $$
 declare
   v_old jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
@@ -6957,6 +7097,8 @@ begin
     elsif exists (select 1 from unnest(v_ended) as name where v_old ->> name is not null and v_new ->> name is null) then
       v_verb := 'created';
     end if;
+  elsif tg_op = 'INSERT' then
+    v_before := replaced_version(tg_table_name, v_new);
   end if;
   if tg_table_name = 'memberships' and v_verb = 'created' then
     v_after := v_after || (select jsonb_build_object('name', u.name, 'email', u.email, 'issuer', u.issuer, 'subject', u.subject)
@@ -7094,16 +7236,162 @@ create trigger wallets_record after update of low_balance_threshold_nanos on wal
 for each row
 execute function record_change('wallet', 'id');
 
--- A row as an audit event shows it: money is decimal text, as in events; what changes by itself,
--- what is secret, and what configurations hold are left out.
-create function shown_row(p_row jsonb) returns jsonb language sql immutable as $$
-  select jsonb_object_agg(m.key, case
-    when m.key not like '%\_nanos' or m.value = 'null' then m.value
-    when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
-    else to_jsonb(m.value #>> '{}') end)
-  from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
-    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,warns_at_nanos,emits_at_nanos,emitted_pct,
-    past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
+-- A key's new value: of both only the beginning is told, which people know them by.
+create function record_rotation() returns trigger language plpgsql as $$
+begin
+  perform write_audit_event(t.org_id, 'key.rotated', t.id, jsonb_build_object('prefix', (select s.prefix from token_secrets s
+      where s.token_id = new.token_id and s.id <> new.id order by s.id desc limit 1)),
+    jsonb_build_object('name', t.name, 'prefix', new.prefix, 'value', jsonb_build_object('changed', true)))
+  from tokens t
+  where t.id = new.token_id and exists (select 1 from token_secrets s where s.token_id = new.token_id and s.id <> new.id);
+  return null;
+end $$;
+
+create trigger token_secrets_record after insert on token_secrets
+for each row
+execute function record_rotation();
+
+-- Writes the audit event of one step of a row that lives on. Arguments: the action, the column that
+-- names the object, and the columns that are shown.
+create function record_step() returns trigger language plpgsql as $$
+declare
+  v_names constant text[] := tg_argv[2:];
+  v_new constant jsonb := to_jsonb(new);
+  v_before jsonb;
+begin
+  if tg_op = 'UPDATE' then
+    select jsonb_object_agg(m.key, m.value) into v_before from jsonb_each(shown_row(to_jsonb(old))) as m where m.key = any(v_names);
+  end if;
+  perform write_audit_event(v_new ->> 'org_id', tg_argv[0], v_new ->> tg_argv[1], v_before,
+    (select jsonb_object_agg(m.key, m.value) from jsonb_each(shown_row(v_new)) as m where m.key = any(v_names)));
+  return null;
+end $$;
+
+create trigger budget_raises_record after insert on budget_raises
+for each row when (new.decided_by <> 'rule')
+execute function record_step('budget.raised', 'budget_id', 'window_starts_at', 'budget_window',
+  'amount_nanos', 'cost_ticket_id');
+
+create trigger cost_tickets_approved after update of status on cost_tickets
+for each row when (old.status = 'open' and new.status = 'approved' and new.decided_by is not null
+  and new.decided_by <> 'rule')
+execute function record_step('cost_ticket.approved', 'id', 'status', 'credited_nanos', 'currency',
+  'transaction_id', 'reservation_id', 'note');
+
+create trigger cost_tickets_denied after update of status on cost_tickets
+for each row when (old.status = 'open' and new.status = 'denied' and new.decided_by is not null)
+execute function record_step('cost_ticket.denied', 'id', 'status', 'note');
+
+create trigger exports_canceled after update of status on exports
+for each row when (old.status <> new.status and new.status = 'canceled')
+execute function record_step('export.canceled', 'id', 'status');
+
+create trigger exports_created after insert on exports
+for each row when (new.schedule_id is null)
+execute function record_step('export.created', 'id', 'status', 'kinds', 'format', 'from_time',
+  'to_time', 'target', 'destination_id');
+
+create trigger payment_refunds_record after insert on payment_refunds
+for each row
+execute function record_step('payment_refund.created', 'id', 'payment_session_id', 'status',
+  'amount_nanos', 'currency', 'reason', 'allow_negative');
+
+create trigger payment_sessions_canceled after update of status on payment_sessions
+for each row when (old.status <> new.status and new.status = 'canceled')
+execute function record_step('payment.canceled', 'id', 'status');
+
+create trigger payment_sessions_created after insert on payment_sessions
+for each row
+execute function record_step('payment.created', 'id', 'status', 'provider', 'surface',
+  'amount_nanos', 'currency', 'wallet_id', 'user_id');
+
+create trigger payment_sessions_resolved after update of resolution on payment_sessions
+for each row when (old.resolution is distinct from new.resolution)
+execute function record_step('payment.resolved', 'id', 'status', 'error_code', 'resolution',
+  'resolution_note');
+
+create trigger settlement_excess_charged after update of status on settlement_excess
+for each row when (old.status = 'open' and new.status = 'charged')
+execute function record_step('settlement_excess.charged', 'id', 'status', 'excess_nanos',
+  'currency', 'wallet_id', 'note', 'transaction_id');
+
+create trigger settlement_excess_dropped after update of status on settlement_excess
+for each row when (old.status = 'open' and new.status = 'dropped')
+execute function record_step('settlement_excess.dropped', 'id', 'status', 'excess_nanos',
+  'currency', 'wallet_id', 'note');
+
+-- Writes the audit event of money that came into a wallet by hand or by a payment, or that a refund
+-- took.
+create function record_entry() returns trigger language plpgsql as $$
+declare
+  w wallets;
+begin
+  select * into w from wallets q where q.id = new.wallet_id;
+  perform write_audit_event(new.org_id,
+    case new.type when 'credit' then 'wallet.credited' when 'payment_credit' then 'payment.credited'
+      else case when new.amount_nanos < 0 then 'payment.debited' else 'payment.returned' end end,
+    case new.type when 'credit' then w.id else coalesce(new.payment_session_id, w.id) end,
+    jsonb_build_object('balance_nanos', (new.balance_after_nanos - new.amount_nanos)::text),
+    jsonb_strip_nulls(jsonb_build_object('balance_nanos', new.balance_after_nanos::text, 'amount_nanos', new.amount_nanos::text,
+      'currency', w.currency, 'wallet_id', w.id, 'owner_type', w.owner_type, 'owner_id', coalesce(w.owner_team_id, w.owner_user_id),
+      'transaction_id', new.id, 'description', new.description)));
+  return null;
+end $$;
+
+create trigger wallet_transactions_record after insert on wallet_transactions
+for each row when (new.type in ('payment_credit', 'payment_refund', 'credit'))
+execute function record_entry();
+
+-- Writes the audit event of a transfer, once for both of its entries: of the wallet that is not the
+-- organization's.
+create function record_transfer(p_out wallet_transactions, p_in wallet_transactions)
+returns void language plpgsql as $$
+declare
+  v_from wallets;
+  v_to wallets;
+  v_is_reclaim boolean;
+begin
+  select * into v_from from wallets q where q.id = p_out.wallet_id;
+  select * into v_to from wallets q where q.id = p_in.wallet_id;
+  v_is_reclaim := v_to.owner_type = 'organization';
+  perform write_audit_event(p_in.org_id, case when v_is_reclaim then 'wallet.reclaimed' else 'wallet.allocated' end,
+    case when v_is_reclaim then v_from.id else v_to.id end,
+    jsonb_build_object('from_balance_nanos', (p_out.balance_after_nanos - p_out.amount_nanos)::text,
+      'to_balance_nanos', (p_in.balance_after_nanos - p_in.amount_nanos)::text),
+    jsonb_strip_nulls(jsonb_build_object('from_balance_nanos', p_out.balance_after_nanos::text,
+      'to_balance_nanos', p_in.balance_after_nanos::text, 'amount_nanos', p_in.amount_nanos::text, 'currency', v_to.currency,
+      'from_wallet_id', v_from.id, 'to_wallet_id', v_to.id, 'transfer_id', p_in.transfer_id, 'description', p_in.description)));
+end $$;
+
+-- The first row of each chain that is not as it was written, or that is missing.
+create function audit_log_faults()
+returns table(chain text, seq bigint, detail text) language sql stable as $$
+  with links as (
+    select l.chain, l.seq, l.event_id, l.prev_hash, l.hash, lag(l.seq, 1, 0::bigint) over w as previous_seq,
+      lag(l.hash, 1, '') over w as previous_hash
+    from audit_links l window w as (partition by l.chain order by l.seq)
+  ), faults as (
+    select l.chain, l.seq, case
+        when l.seq <> l.previous_seq + 1 then 'row ' || l.previous_seq + 1 || ' is missing'
+        when e.id is null then 'row ' || l.seq || ': its event ' || l.event_id || ' is missing'
+        when l.prev_hash <> l.previous_hash then 'row ' || l.seq || ' does not follow the row before it'
+        when l.hash <> audit_hash(e, l.chain, l.seq, l.prev_hash) or l.chain <> coalesce(e.org_id, 'platform')
+          then 'row ' || l.seq || ': ' || l.event_id || ' is not as it was written' end as detail
+    from links l left join audit_events e on e.id = l.event_id
+    union all
+    select coalesce(h.chain, l.chain), greatest(h.seq, l.seq) + 1, case
+        when h.chain is null then 'nothing says where it ends'
+        when coalesce(l.seq, 0) < h.seq then 'row ' || coalesce(l.seq, 0) + 1 || ' is missing: the chain ends at ' || h.seq
+        else 'it ends at ' || h.seq || ', and rows go on to ' || l.seq end
+    from audit_heads h
+    full join (select distinct on (q.chain) q.chain, q.seq, q.hash from audit_links q order by q.chain, q.seq desc) as l
+      on l.chain = h.chain
+    where h.seq is distinct from l.seq or h.hash is distinct from l.hash
+    union all
+    select coalesce(e.org_id, 'platform'), null, e.id || ' stands in no chain'
+    from audit_events e where not exists (select 1 from audit_links l where l.event_id = e.id)
+  )
+  select distinct on (f.chain) f.chain, f.seq, f.detail from faults f where f.detail is not null order by f.chain, f.seq, f.detail
 $$;
 
 ----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ import { declaration, inLines, parameters, plain, remark, typeName } from './wor
 const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Organizations, people, teams and agents', files: ['0001', '0070', '0071', '0072'] },
   { title: 'Identity providers and what their subjects are bound to', files: ['0067'] },
-  { title: 'Keys', files: ['0002', '0038', '0055', '0068'] },
+  { title: 'Keys', files: ['0002', '0038', '0055', '0068', '0087'] },
   { title: 'Events and messages to workflows', files: ['0003', '0014', '0034', '0048'] },
   { title: 'Wallets and the ledger', files: ['0004', '0039', '0059'] },
   { title: 'Prices', files: ['0005', '0024'] },
@@ -65,8 +65,8 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Notices', files: ['0085', '0086'] },
   { title: 'Gateways', files: ['0018', '0066'] },
   { title: 'The proof', files: ['0007', '0083'] },
-  { title: 'Exports', files: ['0061', '0062', '0063'] },
-  { title: 'Who changed what', files: ['0040', '0050'] },
+  { title: 'Exports', files: ['0061', '0062', '0063', '0092'] },
+  { title: 'Who changed what', files: ['0040', '0050', '0089', '0090', '0091'] },
   { title: 'Money for owners who are there', files: ['0041'] },
 ];
 

@@ -69,6 +69,7 @@ export const schedule = z.strictObject({
   every: z.enum(['day', 'month']),
   lag_minutes: z.int(),
   destination_id: id.nullable(),
+  time_zone: z.string().describe('Whose days and months its windows are.'),
   window_from: time.describe('The window that is exported next, or now, begins here.'),
   next_at: time.describe('When that is due.'),
   last_export_id: id.nullable(),

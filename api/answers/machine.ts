@@ -1,9 +1,11 @@
 import { z } from 'zod';
 import type { Extension, Reservation, Settlement, Warning } from '../../domain/ledger/calls';
+import type { KeyStanding } from '../../domain/ledger/views/key-standing';
 import type { KeyOwner, Person } from '../../domain/people/identity';
 import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
 import { budgetWarning, shortBudget } from './budgets';
+import { priceSheet } from './money';
 import { id, money, time } from './shared';
 
 const proof = z.enum(['header_soft', 'gateway_key', 'signed_assertion']);
@@ -116,6 +118,9 @@ export const settlement = z.strictObject({
   wallet_id: id.nullable(),
   balance_after: money.nullable(),
   transaction_id: id.nullable(),
+  price_lines: priceSheet.shape.lines
+    .optional()
+    .describe('If with_cost asked for them. They add up to actual_cost.'),
 } satisfies Members<Wire<Settlement>>);
 
 export const extensions = z.strictObject({
@@ -144,8 +149,32 @@ export const keyOwner = z.strictObject({
     })
     .optional()
     .describe("The key's own limits; null: as the gateway's configuration says of every key."),
+  include_cost: z.boolean().optional().describe('Answers tell their cost; absent: they do not.'),
   expires_at: time.nullable(),
 } satisfies Members<Wire<KeyOwner>>);
+
+export const keyStanding = z.strictObject({
+  key: z
+    .strictObject({ id, name: z.string(), expires_at: time.nullable() })
+    .nullable()
+    .describe('Null where another proof than a key says who calls, and names none.'),
+  currency: id,
+  budgets: z
+    .array(
+      z.strictObject({
+        ...shortBudget.pick({ owner_type: true, window: true, resets_at: true }).shape,
+        id: id.nullable().describe('Null for the max_budget of a key in its life.'),
+        on_exceed: z.enum(['refuse', 'ticket']),
+        limit: money.describe('What it allows in this window, raises included.'),
+        remaining: money,
+      }),
+    )
+    .describe('Those that count calls of this caller, as far as the caller may see them.'),
+  wallet: z
+    .strictObject({ owner_type: z.enum(['user', 'team', 'organization']), balance: money })
+    .nullable()
+    .describe('The one that would pay now; null where the person of the key may not see it.'),
+} satisfies Members<Wire<KeyStanding>>);
 
 export const person = z.strictObject({
   user_id: id,

@@ -90,6 +90,7 @@ const tokenFields = {
   rpm: z.int().nullable(),
   tpm: z.int().nullable(),
   max_parallel_requests: z.int().nullable(),
+  include_cost: z.boolean(),
   created_by: id.nullable().describe('The person who made it; the key, if that stood for nobody.'),
   created_at: time,
   expires_at: time.nullable(),

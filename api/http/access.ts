@@ -65,7 +65,7 @@ export function permission(scope: Permission): Access {
   const check = async (http: Context, sources: Sources) => {
     const principal = await ofOrganization(http, sources);
     if (isPlatformAdmin(principal) || principal.scopes.includes(scope)) return principal;
-    throw denied(`This needs the permission ${scope}.`);
+    throw denied(`This needs the permission ${scope}.`, principal);
   };
   return { label: scope, check };
 }
@@ -76,7 +76,7 @@ export function anyPermission(...wanted: Permission[]): Access {
     const principal = await ofOrganization(http, sources);
     const carries = wanted.some((scope) => principal.scopes.includes(scope));
     if (isPlatformAdmin(principal) || carries) return principal;
-    throw denied(`This needs one of the permissions ${wanted.join(', ')}.`);
+    throw denied(`This needs one of the permissions ${wanted.join(', ')}.`, principal);
   };
   return { label: wanted.join(' or '), check };
 }
@@ -92,7 +92,10 @@ export function permissionOrTeam(scope: Permission): Access {
     if (isPlatformAdmin(principal) || principal.scopes.includes(scope)) return principal;
     if (org_id !== null && (await teamsLedBy(sources.db, { org_id, user_id })).length > 0)
       return principal;
-    throw denied(`This needs the permission ${scope}, or that you are an admin of a team.`);
+    throw denied(
+      `This needs the permission ${scope}, or that you are an admin of a team.`,
+      principal,
+    );
   };
   return { label: `${scope} or team admin`, check };
 }
@@ -102,7 +105,7 @@ export const platformAdmin: Access = {
   check: async (http, sources) => {
     const principal = await authenticate(http, sources);
     if (isPlatformAdmin(principal)) return principal;
-    throw denied('This needs a platform admin.');
+    throw denied('This needs a platform admin.', principal);
   },
 };
 
@@ -117,7 +120,7 @@ export const controlPlane: Access = {
       throw new AppError('browser_not_allowed', 'Browsers may not call gateway routes.');
     const principal = await authenticate(http, sources);
     if (principal.scopes.includes('control_plane')) return principal;
-    throw denied('This needs a gateway service token with the scope control_plane.');
+    throw denied('This needs a gateway service token with the scope control_plane.', principal);
   },
 };
 
@@ -235,8 +238,17 @@ function ofNone(): AppError {
   return denied('This key acts for no organization.');
 }
 
-function denied(message: string): AppError {
-  return new AppError('permission_denied', message);
+function denied(message: string, principal?: Principal): AppError {
+  const error = new AppError('permission_denied', message);
+  if (principal) deniedTo.set(error, principal);
+  return error;
+}
+
+const deniedTo = new WeakMap<object, Principal>();
+
+/** Who was denied by the access of a route; undefined if it does not say. */
+export function whoWasDenied(error: object): Principal | undefined {
+  return deniedTo.get(error);
 }
 
 /**

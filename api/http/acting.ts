@@ -12,17 +12,15 @@ interface Call {
  * Runs a change in one transaction in the caller's name: its ledger entries and audit events say
  * who made it.
  */
-export function inName<T>(
-  { db, principal, request_id }: Call,
-  action: (db: Db) => Promise<T>,
-): Promise<T> {
-  const { id, user_id } = principal;
-  return db.transaction(async (trx) => {
-    await auditEvents.actAs(trx, {
-      actor: user_id ?? id,
-      key_id: id === user_id ? undefined : id,
-      request_id,
-    });
+export function inName<T>(call: Call, action: (db: Db) => Promise<T>): Promise<T> {
+  return call.db.transaction(async (trx) => {
+    await auditEvents.actAs(trx, actingOf(call));
     return action(trx);
   });
+}
+
+/** Who acts: the person or else the key, and the key or session that was used. */
+export function actingOf({ principal, request_id }: Omit<Call, 'db'>): auditEvents.Acting {
+  const { id, user_id } = principal;
+  return { actor: user_id ?? id, key_id: id === user_id ? undefined : id, request_id };
 }

@@ -52,6 +52,14 @@ export const instant = z
   .transform((given) => new Date(given))
   .refine((time) => time.getTime() >= 0, 'must not lie before 1970');
 
+/** A day such as 2027-01-31, which begins where its zone says, or an ISO 8601 instant; as sent. */
+export const moment = z
+  .union(
+    [z.iso.datetime({ offset: true }), z.iso.date()],
+    'must be a day such as 2027-01-31, or an ISO 8601 time such as 2027-01-31T00:00:00Z',
+  )
+  .refine((given) => Date.parse(given) >= 0, 'must not lie before 1970');
+
 /** The pages of a ledger: `page` from 1, `per_page` 50 by default, 200 at most. */
 export const ledgerPage = {
   page: z.coerce.number<number>().int().min(1).max(1_000_000).default(1),

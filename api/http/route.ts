@@ -2,6 +2,7 @@ import type { X509Certificate } from 'node:crypto';
 import Router from '@koa/router';
 import type { Context } from 'koa';
 import type { z } from 'zod';
+import { isAppError } from '../../domain/errors';
 import type { Secrets } from '../../domain/secrets';
 import { type Db, withRetry } from '../../domain/sql';
 import type { TargetOf } from '../../exports/open';
@@ -16,7 +17,7 @@ import type { Temporal } from '../../temporal/client';
 import type { Batches } from '../ledger/batches';
 import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
-import type { Access, Principal, Sources } from './access';
+import { type Access, type Principal, type Sources, whoWasDenied } from './access';
 import { inName } from './acting';
 import { LARGE, OF_MACHINES, readJson, SMALL } from './body';
 import type { createBuckets } from './buckets';
@@ -25,6 +26,7 @@ import type { EventStreams } from './event-streams';
 import type { IdTokens } from './id-tokens';
 import { merge, parse } from './parse';
 import { type PoolName, type Pools, poolOf } from './pools';
+import type { RefusedRequests } from './refused';
 import type { Shares } from './shares';
 import { inTrace } from './tracing';
 
@@ -150,6 +152,7 @@ export interface Connections extends Pick<Sources, 'jwt'> {
   keyrings: Record<PoolName, Keyring>;
   shares: Record<Exclude<PoolName, 'machine'>, Shares>;
   buckets: ReturnType<typeof createBuckets>;
+  refused_requests: RefusedRequests;
   batches: Batches;
   waiters: Waiters;
   temporal: Temporal;
@@ -184,8 +187,12 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const { pools, keyrings, jwt, buckets, shares } = connections;
   const pool = poolOf(row);
   const sources = { db: pools[pool], keys: keyrings[pool], jwt };
+  const remembered = row.access.remembered?.(http, sources);
   const principal =
-    row.access.remembered?.(http, sources) ?? (await row.access.check(http, sources));
+    remembered ??
+    (await row.access.check(http, sources).catch((error) => {
+      throw refused(error, row, http, connections);
+    }));
   addToLine(http, callerOf(principal));
   const caller = { pool, sources, principal };
   if (pool === 'machine') return answer(row, http, connections, { ...caller, db: sources.db });
@@ -193,9 +200,26 @@ async function serve(row: Route, http: Context, connections: Connections): Promi
   const share = shares[pool].take(principal);
   try {
     await answer(row, http, connections, { ...caller, db: share.db });
+  } catch (error) {
+    throw refused(error, row, http, connections, principal);
   } finally {
     share.end();
   }
+}
+
+/** Tells of a refusal for want of a right, and gives it back. */
+function refused(
+  error: unknown,
+  { method, path }: Route,
+  http: Context,
+  { refused_requests }: Connections,
+  known?: Principal,
+): unknown {
+  if (!isAppError(error) || error.code !== 'permission_denied') return error;
+  const principal = known ?? whoWasDenied(error);
+  const { request_id } = http.state;
+  if (principal?.id) refused_requests.tell({ principal, method, path, request_id });
+  return error;
 }
 
 /** Whose request it is, and with which connections it is answered. */

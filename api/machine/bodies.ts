@@ -17,7 +17,7 @@ import type {
   Usage,
 } from '../../domain/ledger/calls';
 import { TAG_LENGTH_MAX, TAGS_MAX } from '../../domain/ledger/calls';
-import type { PersonBody, VerifyBody } from '../../domain/people/identity';
+import type { CallerBody, PersonBody, VerifyBody } from '../../domain/people/identity';
 import type { TraceMembers } from '../../domain/trace';
 import type { Members } from '../http/fields';
 import { gatewayEvents } from './events';
@@ -186,6 +186,7 @@ export const settleBody = z.strictObject({
     .array(z.strictObject({ ...named, provider: id } satisfies Members<StoredId>))
     .max(1_000)
     .optional(),
+  with_cost: z.boolean().optional().describe('The answer has price_lines too.'),
 } satisfies Members<SettleBody>);
 
 export const extendBody = z.strictObject({
@@ -214,6 +215,14 @@ export const personBody = z.strictObject({
   subject: z.string().min(1).max(255).describe('The sub of the token.'),
   key_id: id.optional().describe('A gateway key that must be a living one of that person.'),
 } satisfies Members<PersonBody>);
+
+export const callerBody = z.strictObject({
+  org_id: id,
+  key_id: id.nullish(),
+  secret_id: id.nullish(),
+  user_id: id.nullish(),
+  team_id: id.nullish(),
+} satisfies Members<CallerBody>);
 
 export const batchBody = z.strictObject({
   events: z

@@ -9,6 +9,7 @@ import type {
   SettleBody,
   Settlement,
 } from '../../domain/ledger/calls';
+import { linesOf } from '../../domain/ledger/price-sheet';
 import * as reservations from '../../domain/ledger/reservations';
 import { spentSession } from '../../domain/ledger/sessions';
 import * as storedIds from '../../domain/ledger/stored-ids';
@@ -62,12 +63,16 @@ async function settleNow({ db, batches, principal }: Ctx, body: SettleBody): Pro
     });
   }
   const org_id = body.org_id ?? (await reservations.orgOf(db, reservation_id as string));
-  return reservations.settleAnswer(
+  const settled = reservations.settleAnswer(
     await batches.settle(
       { ...body, org_id, usage: body.usage ?? noUsage },
       principal.unchecked_key,
     ),
   );
+  if (!body.with_cost || settled.reservation_id === null) return settled;
+  const is_free = settled.actual_cost_nanos === 0n;
+  const price_lines = is_free ? [] : await linesOf(db, org_id, settled.reservation_id);
+  return { ...settled, price_lines };
 }
 
 export function redeem(ctx: Ctx, body: Redeem) {

@@ -1,5 +1,12 @@
 import { AppError, isAppError } from '../../domain/errors';
-import type { KeyOwner, Person, PersonBody, VerifyBody } from '../../domain/people/identity';
+import { type KeyStanding, standingOf } from '../../domain/ledger/views/key-standing';
+import type {
+  CallerBody,
+  KeyOwner,
+  Person,
+  PersonBody,
+  VerifyBody,
+} from '../../domain/people/identity';
 import * as tokens from '../../domain/people/living-tokens';
 import { personOf } from '../../domain/people/sign-in';
 import { requireGatewayVersion } from '../http/access';
@@ -37,9 +44,15 @@ export async function person({ db, http }: Ctx, given: PersonBody): Promise<Pers
   return { user_id, org_id, key: ownerOf(token) };
 }
 
+/** What the caller of a gateway may still spend. */
+export async function standing({ db, http }: Ctx, caller: CallerBody): Promise<KeyStanding> {
+  requireGatewayVersion(http);
+  return standingOf(db, caller);
+}
+
 function ownerOf(token: tokens.LivingToken): KeyOwner {
   const { id: key_id, secret_id, org_id, user_id, team_id, agent_id, allowed_models } = token;
-  const { rpm, tpm, max_parallel_requests, expires_at } = token;
+  const { rpm, tpm, max_parallel_requests, include_cost, expires_at } = token;
   const has_limits = (rpm ?? tpm ?? max_parallel_requests) !== null;
   return {
     key_id,
@@ -50,6 +63,7 @@ function ownerOf(token: tokens.LivingToken): KeyOwner {
     agent_id,
     allowed_models,
     ...(has_limits ? { rate_limits: { rpm, tpm, max_parallel_requests } } : {}),
+    ...(include_cost ? { include_cost } : {}),
     expires_at,
   };
 }

@@ -4,6 +4,7 @@ import { route } from '../http/route';
 import { batch } from './batch';
 import {
   batchBody,
+  callerBody,
   extendBody,
   personBody,
   redeemBody,
@@ -12,7 +13,7 @@ import {
   verifyBody,
 } from './bodies';
 import { extend, redeem, reserve, settle } from './handlers';
-import { person, verify } from './identities';
+import { person, standing, verify } from './identities';
 
 export const gatewayRoutes = [
   route({
@@ -70,6 +71,15 @@ export const gatewayRoutes = [
     handler: verify,
     summary: 'Who a gateway key is, if it is valid now.',
     answer: answers.keyOwner,
+  }),
+  route({
+    method: 'post',
+    path: '/v1/gateway/keys/standing',
+    access: controlPlane,
+    input: callerBody,
+    handler: standing,
+    summary: 'What a caller whom the gateway knows may still spend, and which wallet would pay.',
+    answer: answers.keyStanding,
   }),
   route({
     method: 'post',

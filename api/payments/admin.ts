@@ -113,12 +113,14 @@ async function refundPayment(ctx: Ctx, input: z.infer<typeof refund>) {
 async function sendBack(ctx: Ctx, org_id: string, input: z.infer<typeof refund>) {
   const { db } = ctx;
   const { payment_session_id, allow_negative } = input;
-  const refund_id = await refunds.request(db, {
-    payment_session_id,
-    reason: input.reason,
-    allow_negative,
-    by: ctx.principal.user_id ?? ctx.principal.id,
-  });
+  const refund_id = await inName(ctx, (trx) =>
+    refunds.request(trx, {
+      payment_session_id,
+      reason: input.reason,
+      allow_negative,
+      by: ctx.principal.user_id ?? ctx.principal.id,
+    }),
+  );
   const before = await refunds.get(db, refund_id);
   if (before.status === 'pending') {
     const start = { workflow: 'paymentRefund', workflow_id: refund_id, org_id } as const;

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { sha256 } from '../../domain/digest';
 import { AppError } from '../../domain/errors';
+import { noteAsked } from '../../domain/payments/cancellation';
 import type { ProviderName } from '../../domain/payments/currencies';
 import * as ownSessions from '../../domain/payments/own-sessions';
 import * as questions from '../../domain/payments/questions';
@@ -10,6 +11,7 @@ import type { Db } from '../../domain/sql';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission } from '../http/access';
+import { inName } from '../http/acting';
 import { id, instant, page, paymentProvider, positiveAmount, providerId } from '../http/fields';
 import { idempotencyKey } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
@@ -125,8 +127,7 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
   const buyer = buyerOf(principal, org_id);
   const once = await onceOf(ctx, org_id);
   const session_id =
-    (once && (await payments.madeUnder(db, once))) ??
-    (await payments.create(db, { buyer, once, ...(await judged(db, principal, org_id, input)) }));
+    (once && (await payments.madeUnder(db, once))) ?? (await made(ctx, { buyer, once }, input));
   // Only a session that is resumed can be further than this.
   const isBegun = once && (await isOpened(db, session_id));
   if (!isBegun) {
@@ -154,6 +155,15 @@ export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
     'provider_error',
     `The payment provider refused this checkout. ${error_message ?? ''}`.trim(),
   );
+}
+
+async function made(
+  ctx: Ctx,
+  { buyer, once }: Pick<payments.NewSession, 'buyer' | 'once'>,
+  input: z.infer<typeof checkout>,
+): Promise<string> {
+  const wanted = await judged(ctx.db, ctx.principal, buyer.org_id, input);
+  return inName(ctx, (trx) => payments.create(trx, { buyer, once, ...wanted }));
 }
 
 async function isOpened(db: Db, session_id: string): Promise<boolean> {
@@ -203,6 +213,8 @@ async function cancel(ctx: Ctx, input: z.infer<typeof one>) {
   if (!terminal.includes(session.status)) {
     // Those that come within one second are one.
     const options = { update_id: `cancel-${Math.floor(Date.now() / 1_000)}` };
+    // The workflow cancels it once the provider knows; who asked stands in the audit log by then.
+    await inName(ctx, (trx) => noteAsked(trx, session));
     await message(ctx, { org_id: session.org_id, session_id: session.id }, 'cancel', options);
   }
   const after = await payments.getAny(ctx.db, session.id);

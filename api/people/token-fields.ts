@@ -28,6 +28,14 @@ const limit = z.int().min(1).max(1_000_000_000).nullish();
 /** Limits of a key alone, in place of those that a gateway's configuration has for every key. */
 export const ownLimits = { rpm: limit, tpm: limit, max_parallel_requests: limit };
 
+/** Whether gateways tell what calls with the key cost. */
+export const includeCost = z
+  .boolean()
+  .optional()
+  .describe(
+    "Gateways add the cost of a call to its answer's usage, unless the call says otherwise.",
+  );
+
 /** Refuses (422) an end that is over. */
 export function requireFuture(expires_at: Date | null | undefined): void {
   if (!expires_at || expires_at.getTime() > Date.now()) return;
@@ -53,4 +61,5 @@ export const gatewayFields = [
   'rpm',
   'tpm',
   'max_parallel_requests',
+  'include_cost',
 ] as const;

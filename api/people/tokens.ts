@@ -17,6 +17,7 @@ import {
   allowedModels,
   budgetWindow,
   gatewayFields,
+  includeCost,
   keyName,
   ownLimits,
   requireBudget,
@@ -37,6 +38,7 @@ const newToken = z.strictObject({
   max_budget: amount('max_budget').nullish(),
   budget_window: budgetWindow,
   ...ownLimits,
+  include_cost: includeCost,
   expires_at: instant.nullish(),
 });
 const listQuery = z.strictObject({
@@ -60,6 +62,7 @@ const changes = z.strictObject({
   max_budget: amount('max_budget').nullish(),
   budget_window: budgetWindow,
   ...ownLimits,
+  include_cost: includeCost,
   expires_at: instant.nullish(),
 });
 const byName = z.strictObject({ org_id: id.optional(), name });
@@ -154,6 +157,7 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
     rpm: input.rpm,
     tpm: input.tpm,
     max_parallel_requests: input.max_parallel_requests,
+    include_cost: input.include_cost,
     expires_at: input.expires_at ?? null,
     created_by: principal.id,
   };

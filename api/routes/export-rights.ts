@@ -3,7 +3,15 @@ import { AppError } from '../../domain/errors';
 import { event_kinds, kind_names } from '../../domain/exports/kinds';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import { actingOrg, type Principal } from '../http/access';
+import { id } from '../http/fields';
 import type { Ctx } from '../http/route';
+
+/** The zone of days and months; UTC if none is named. */
+export const zone = id
+  .default('UTC')
+  .describe(
+    "IANA name of the zone whose days it is cut by: GET /v1/spend says the organization's.",
+  );
 
 /** What to export: each kind once. */
 export const kindsField = z

@@ -7,7 +7,7 @@ import * as shared from '../answers/shared';
 import { ownOrg, permission } from '../http/access';
 import { id, instant, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { exportOwner, kindsField, makerOf, requireKinds } from './export-rights';
+import { exportOwner, kindsField, makerOf, requireKinds, zone } from './export-rights';
 
 const made = z.strictObject({
   org_id: id.optional(),
@@ -15,6 +15,7 @@ const made = z.strictObject({
   format: z.enum(formats).default('jsonl'),
   every: z.enum(['day', 'month']),
   lag_minutes: z.int().min(15).max(10_080).default(60),
+  time_zone: zone,
   destination_id: id
     .optional()
     .describe('The bucket to write to; absent: the folder of this installation.'),

@@ -10,18 +10,19 @@ import { atTarget } from '../../exports/open';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
 import { actingOrg, ownOrg, type Principal, permission, platformAdmin } from '../http/access';
-import { id, instant, page } from '../http/fields';
+import { id, moment, page } from '../http/fields';
 import { askedOf, describeFile } from '../http/files';
 import { isRepeated, once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
-import { kindsField, makerOf, mayRead, requireKinds } from './export-rights';
+import { kindsField, makerOf, mayRead, requireKinds, zone } from './export-rights';
 
 const status = z.enum(exports.export_statuses).optional();
 
 const wanted = {
   kinds: kindsField,
-  from: instant,
-  to: instant.describe('The first moment that is no longer in it; not in the future.'),
+  from: moment.describe('Its first moment, or its first day in time_zone.'),
+  to: moment.describe('The first moment, or day, that is no longer in it; not in the future.'),
+  time_zone: zone,
   format: z.enum(exports.formats).default('jsonl'),
   destination_id: id
     .optional()
@@ -93,6 +94,7 @@ export const exportRoutes = [
     access: billing,
     input: named,
     handler: ({ db, principal }: Ctx, input) => exports.cancel(db, input.id, reachOf(principal)),
+    is_recorded: true,
     summary: 'Cancel an export; what was written is deleted.',
     answer: answers.exported,
   }),
@@ -115,16 +117,18 @@ async function makeFor(ctx: Ctx, org_id: string | null, given: z.infer<typeof wa
   const { db, principal } = ctx;
   requireKinds(principal, given.kinds);
   if (await isRepeated(ctx, org_id)) return undefined;
-  const { destination_id = null, ...period } = given;
+  const { destination_id = null, time_zone, ...asked } = given;
   if (destination_id !== null) await destinations.requireUsable(db, destination_id, org_id);
   const place = { target: targetNamed(destination_id), org_id, destination_id };
   await atTarget(await ctx.exportTargetOf(place), (target) => target.check());
-  const moment = await making.momentNow(db);
-  making.requirePeriod(period, moment.now);
-  await settled(db, moment);
+  const period = await making.periodIn(db, time_zone, asked);
+  const moment_now = await making.momentNow(db);
+  making.requirePeriod(period, moment_now.now);
+  await settled(db, moment_now);
   const by = makerOf(principal);
+  const { from, to } = period;
   return once(ctx, org_id, (trx) =>
-    making.create(trx, { org_id, destination_id, ...period, ...by }),
+    making.create(trx, { ...asked, org_id, destination_id, from, to, ...by }),
   );
 }
 

@@ -8,6 +8,7 @@ import { leads, teamsLedBy } from '../../domain/people/team-rights';
 import * as answers from '../answers/machine';
 import * as shared from '../answers/shared';
 import { actingOrg, member, ownOrg } from '../http/access';
+import { actingOf } from '../http/acting';
 import { id, instant, listParts, positiveAmount, search, text } from '../http/fields';
 import { onceElsewhere } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
@@ -184,12 +185,15 @@ async function verdictOf(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
   const { ticket, authority } = await find(ctx, ticket_id);
   if (authority === 'own') throw notAllowed();
   const { org_id } = ticket;
+  const { actor: by, key_id, request_id } = actingOf(ctx);
   const verdict = await verdicts.signed(secrets, {
     ticket_id,
     org_id,
     ...decision,
     id: randomUUID(),
-    by: principal.user_id ?? principal.id,
+    by,
+    ...(key_id === undefined ? {} : { key_id }),
+    asked_as: request_id,
     ...(authority === 'team' ? { authority, user_id: principal.user_id ?? '' } : {}),
     is_platform: isPlatformAdmin(principal),
     valid_until: await verdicts.verdictDeadline(db),

@@ -1,5 +1,6 @@
 import { AppError, tooMany } from '../errors';
 import { type Db, many, one } from '../sql';
+import { momentIn, requireZone } from '../time-zones';
 import { requireUsable } from './destinations';
 import { type Export, type Format, get, lock, startNext } from './exports';
 import { copied_kinds, dailyKind, type KindName } from './kinds';
@@ -30,18 +31,41 @@ const DAY_MS = 86_400_000;
 
 const ledger_kinds: readonly string[] = ['ledger', 'requests', 'statement'] satisfies KindName[];
 
+/** A period of an export. */
+export interface Period {
+  from: Date;
+  to: Date;
+  /** The latest end that it may have. */
+  latest: Date;
+}
+
+/**
+ * The period between two days of a time zone, or two instants. Throws 422 for a zone that nobody
+ * knows.
+ */
+export async function periodIn(
+  db: Db,
+  time_zone: string,
+  asked: { from: string; to: string },
+): Promise<Period> {
+  await requireZone(db, time_zone);
+  const from = await momentIn(db, time_zone, asked.from);
+  const { latest } = await one<{ latest: Date }>(
+    db,
+    `select (:from::timestamptz at time zone :time_zone + :months * interval '1 month') at time zone :time_zone as latest`,
+    { from, time_zone, months: MONTHS_MAX },
+  );
+  return { from, to: await momentIn(db, time_zone, asked.to), latest };
+}
+
 /**
  * Refuses a period that is none: it ends before it begins, in the future, or after over 13 months.
  * `now` is the database's time.
  */
-export function requirePeriod({ from, to }: { from: Date; to: Date }, now: Date): void {
+export function requirePeriod({ from, to, latest }: Period, now: Date): void {
   if (to <= from) throw wrong('to', 'must be after from');
   if (to > now) throw wrong('to', `must not lie in the future: it is ${now.toISOString()} here`);
-  const last = new Date(from);
-  last.setUTCMonth(last.getUTCMonth() + MONTHS_MAX);
-  // A month that has no such day ends with its own last one.
-  if (last.getUTCDate() !== from.getUTCDate()) last.setUTCDate(0);
-  if (to > last) throw wrong('to', `must be at most ${MONTHS_MAX} months after from`);
+  if (to > latest) throw wrong('to', `must be at most ${MONTHS_MAX} months after from`);
 }
 
 function wrong(param: string, message: string): AppError {

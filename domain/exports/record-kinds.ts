@@ -25,20 +25,33 @@ const audit_event = columns([
   ['id', 'text', 'a.id'],
   ['org_id', 'text', 'a.org_id'],
   ['created_at', 'time', 'a.created_at'],
+  ['actor_type', 'text', 'a.actor_type'],
   ['actor', 'text', 'a.actor'],
+  ['system', 'text', 'a.system'],
   ['key_id', 'text', 'a.key_id'],
+  ['session_id', 'text', 'a.session_id'],
   ['request_id', 'text', 'a.request_id'],
   ['action', 'text', 'a.action'],
+  ['object_type', 'text', `split_part(a.action, '.', 1)`],
   ['object_id', 'text', 'a.object_id'],
   ['before', 'json', 'a.before'],
   ['after', 'json', 'a.after'],
+  ['chain', 'text', 'l.chain'],
+  ['seq', 'integer', 'l.seq'],
+  ['prev_hash', 'text', 'l.prev_hash'],
+  ['hash', 'text', 'l.hash'],
 ]);
 
-/** Who changed what. */
+/** Who changed what, with its place in the chain that proves it. */
 export const auditLog: DailyKind = {
   selected: audit_event,
   key: ['id'],
-  page: visiblePage(audit_event, 'audit_events a', 'aud'),
+  page: visiblePage(
+    audit_event,
+    'audit_events a',
+    'aud',
+    'join audit_links l on l.event_id = a.id',
+  ),
   long: ['before', 'after'],
   sums: { type: 'action' },
 };
@@ -122,10 +135,15 @@ export const copies = {
  * Rows that are never changed, and of which those count that could be seen as the export was made.
  * An id begins with its time, so the search for a day starts a minute before it.
  */
-function visiblePage(selected: readonly Selected[], table: string, prefix: string): string {
+function visiblePage(
+  selected: readonly Selected[],
+  table: string,
+  prefix: string,
+  joined = '',
+): string {
   const of = table.split(' ')[1];
   return `
-    select ${selectList(selected)} from ${table}
+    select ${selectList(selected)} from ${table} ${joined}
     where (:org_id::text is null or ${of}.org_id = :org_id) and ${of}.created_at >= :from and ${of}.created_at < :to
       and ${of}.id > greatest(:after, '${prefix}_' ||
         lpad(to_hex(((extract(epoch from :from::timestamptz) - 60) * 1000)::bigint), 12, '0'))

@@ -2,6 +2,7 @@ import { type ErrorCode, isAppError, tooMany } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Permission, type Role, rolePermissions } from '../people/roles';
 import { type Db, many, maybe, one } from '../sql';
+import { requireZone } from '../time-zones';
 import { type ExportStatus, type Format, lock } from './exports';
 import { event_kinds, type KindName } from './kinds';
 import { create } from './making';
@@ -20,6 +21,8 @@ export interface ExportSchedule {
   destination_id: string | null;
   /** Where the window begins that is exported next, or now. */
   window_from: Date;
+  /** Whose days and months its windows are: an IANA name. */
+  time_zone: string;
   /** When that is due. */
   next_at: Date;
   last_export_id: string | null;
@@ -31,10 +34,10 @@ export interface ExportSchedule {
   ended_reason: string | null;
 }
 
-const window_to = `s.window_from + ('1 ' || s.every)::interval`;
+const window_to = `((date_trunc(s.every, s.window_from at time zone s.time_zone) + ('1 ' || s.every)::interval) at time zone s.time_zone)`;
 
 const scheduleRows = `
-  select s.id, s.org_id, s.kinds, s.format, s.every, s.lag_minutes, s.destination_id, s.window_from,
+  select s.id, s.org_id, s.kinds, s.format, s.every, s.lag_minutes, s.destination_id, s.window_from, s.time_zone,
     ${window_to} + s.lag_minutes * interval '1 minute' as next_at, x.id as last_export_id, x.status as last_status,
     s.created_by, s.created_at, s.archived_at as ended_at, s.ended_reason
   from export_schedules s
@@ -64,6 +67,7 @@ export interface NewSchedule {
   format: Format;
   every: Every;
   lag_minutes: number;
+  time_zone: string;
   destination_id: string | null;
   /** In its day or month the first window begins. */
   from: Date;
@@ -74,14 +78,18 @@ export interface NewSchedule {
 /** Schedules of an organization that go on at once. */
 const SCHEDULES_MAX = 20;
 
-/** Begins a schedule. Throws `exports_exceeded` (429) if too many go on already. */
+/**
+ * Begins a schedule. Throws `exports_exceeded` (429) if too many go on already, 422 for a zone that
+ * is none.
+ */
 export async function make(trx: Db, given: NewSchedule): Promise<ExportSchedule> {
+  await requireZone(trx, given.time_zone);
   await requireFew(trx, given.org_id);
   const { id } = await one<{ id: string }>(
     trx,
-    `insert into export_schedules (org_id, kinds, format, every, lag_minutes, destination_id, window_from, created_by, created_with)
-     values (:org_id, :kinds, :format, :every, :lag_minutes, :destination_id, date_trunc(:every, :from::timestamptz, 'UTC'),
-       :created_by, :created_with)
+    `insert into export_schedules (org_id, kinds, format, every, lag_minutes, destination_id, time_zone, window_from, created_by, created_with)
+     values (:org_id, :kinds, :format, :every, :lag_minutes, :destination_id, :time_zone,
+       date_trunc(:every, :from::timestamptz at time zone :time_zone) at time zone :time_zone, :created_by, :created_with)
      returning id`,
     { ...given, kinds: [...given.kinds] },
   );

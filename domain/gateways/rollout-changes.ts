@@ -136,6 +136,7 @@ const actions = {
 export async function act(trx: Db, id: string, action: RolloutAction): Promise<Rollout> {
   const { from, set, told } = actions[action];
   await lockConfigs(trx);
+  const was = await get(trx, id);
   const row = action === 'resume' ? await lockRow(trx, id) : undefined;
   if (row?.status === 'paused') await (await GroupView.read(trx, row)).beginSoakAnew(trx);
   const changed = await maybe<Rollout>(
@@ -144,10 +145,9 @@ export async function act(trx: Db, id: string, action: RolloutAction): Promise<R
     { id, from: [...from] },
   );
   if (changed === undefined) {
-    const { status } = await get(trx, id);
-    throw new AppError('rollout_state', `A rollout that is ${status} cannot be: ${action}.`);
+    throw new AppError('rollout_state', `A rollout that is ${was.status} cannot be: ${action}.`);
   }
-  await note(trx, changed, told);
+  await note(trx, changed, told, was);
   await tell(trx, changed, told);
   await wake(trx, id);
   return changed;
@@ -174,13 +174,17 @@ export async function tell(trx: Db, rollout: Rollout, what: string): Promise<voi
   });
 }
 
-async function note(trx: Db, rollout: Rollout, what: string): Promise<void> {
-  const { id, group_name: group, version, stage, status } = rollout;
-  await many(trx, 'select write_audit_event(null, :action, :id, null, :after::jsonb)', {
-    id,
+async function note(trx: Db, rollout: Rollout, what: string, was?: Rollout): Promise<void> {
+  await many(trx, 'select write_audit_event(null, :action, :id, :before::jsonb, :after::jsonb)', {
+    id: rollout.id,
     action: `config_rollout.${what}`,
-    after: JSON.stringify({ group, version: Number(version), stage, status }),
+    before: was ? JSON.stringify(noted(was)) : null,
+    after: JSON.stringify(noted(rollout)),
   });
+}
+
+function noted({ group_name: group, version, stage, status }: Rollout) {
+  return { group, version: Number(version), stage, status };
 }
 
 /** Its workflow looks at the row once the transaction commits; one that has ended begins anew. */

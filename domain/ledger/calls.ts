@@ -1,5 +1,6 @@
 import type { GatewayEvent } from '../events';
 import type { TraceMembers } from '../trace';
+import type { PriceLine } from './price-sheet';
 
 // The contract between gateway and API: the bodies and answers of the machine routes. The gateway
 // writes these bodies and reads these answers in their wire form (runtime/wire.ts: money in major
@@ -192,6 +193,8 @@ export interface Settle extends TraceMembers {
   usage_source?: 'upstream' | 'estimated' | undefined;
   /** What the provider keeps of the answer. */
   stored_ids?: readonly StoredId[] | undefined;
+  /** Asks for the `price_lines` too. */
+  with_cost?: boolean | undefined;
 }
 
 /** A settle as it is sent: the API finds the organization of a `reservation_id`. */
@@ -210,6 +213,8 @@ export interface Settlement {
   wallet_id: string | null;
   balance_after_nanos: bigint | null;
   transaction_id: string | null;
+  /** If they were asked for: they add up to the cost. */
+  price_lines?: PriceLine[] | undefined;
 }
 
 /** One call asks again for the hold of a ticket. Its answer is a `Reservation`. */

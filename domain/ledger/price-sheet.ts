@@ -1,4 +1,4 @@
-import { type Db, many, one } from '../sql';
+import { type Db, one, prepared } from '../sql';
 
 /** One line of a request's bill. Exact decimals in the currency of its wallet, as text. */
 export interface PriceLine {
@@ -46,8 +46,9 @@ export async function sheetOf(db: Db, id: string, org_id: string | null): Promis
  * lines add up to its cost exactly; a request that cost nothing has none.
  */
 export function linesOf(db: Db, org_id: string, reservation_id: string): Promise<PriceLine[]> {
-  return many<PriceLine>(
+  return prepared<PriceLine>(
     db,
+    'price_lines_of',
     `with settled as (
        select r.exchange_rate, r.actual_cost_nanos * 0.000000001 as cost, r.usage, p as price,
          coalesce((select x.excess_nanos from settlement_excess x

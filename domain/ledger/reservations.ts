@@ -159,6 +159,7 @@ export function reserveItem(reserve: Reserve): Record<string, unknown> {
 export function settleItem({
   org_id: _,
   stored_ids: _ids,
+  with_cost: _cost,
   traceparent: _trace,
   identity_proof_method: _proof,
   trace_label: _label,

@@ -17,6 +17,9 @@ export interface Verdict {
   verdict: 'approved' | 'denied';
   /** Id of the person or key. */
   by: string;
+  /** The key or session that they decided with, and the label of their request. */
+  key_id?: string | undefined;
+  asked_as?: string | undefined;
   /** Given in a terminal, past the workflow, which then gets a signal. */
   by_terminal?: true | undefined;
   /** A platform admin may credit; an organization may only transfer. */
@@ -76,10 +79,10 @@ function partsOf(verdict: Verdict): string[] {
  * refuses the hold; then nothing is credited.
  */
 export async function decide(db: Db, verdict: Verdict): Promise<TicketStatus> {
-  const { ticket_id, org_id } = verdict;
+  const { ticket_id, org_id, by, key_id, asked_as: request_id } = verdict;
   const name = verdict.verdict === 'approved' ? 'approve_ticket' : 'deny_ticket';
   const { code } = await db.transaction(async (trx) => {
-    await actAs(trx, { actor: verdict.by });
+    await actAs(trx, { actor: by, key_id, request_id });
     return one<{ code: string | null }>(
       trx,
       `select code from ${name}(:org_id, :ticket_id, :verdict)`,

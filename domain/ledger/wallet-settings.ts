@@ -1,5 +1,6 @@
 import { AppError } from '../errors';
 import { type Db, many, maybe, one } from '../sql';
+import { requireZone } from '../time-zones';
 import * as wallets from './wallets';
 
 /** Wallet settings of an organization. */
@@ -65,27 +66,6 @@ export async function requireCurrency(
     `The organization's currency is ${currency}. Leave currency out, or name that one.`,
     { param: 'currency' },
   );
-}
-
-// Only names that every clock of the product knows: no abbreviations, no rules of a zone's own.
-async function requireZone(trx: Db, name: string): Promise<void> {
-  const known = /^(UTC|[A-Z][A-Za-z_+-]+(\/[A-Za-z0-9_+-]+)+)$/.test(name) && isKnown(name);
-  if (known && (await maybe(trx, 'select 1 from pg_timezone_names where name = :name', { name })))
-    return;
-  throw new AppError(
-    'invalid_field',
-    'time_zone must be the IANA name of a time zone, such as UTC, Europe/Berlin or Pacific/Auckland.',
-    { param: 'time_zone' },
-  );
-}
-
-function isKnown(time_zone: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: time_zone });
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 async function changeCurrency(trx: Db, id: string, currency: string): Promise<void> {

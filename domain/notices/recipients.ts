@@ -128,10 +128,16 @@ async function note(trx: Db, verb: 'created' | 'confirmed' | 'ended', row: Asked
   const { id, address, destination_id } = row;
   await many(
     trx,
-    `select write_audit_event(d.org_id, 'notice_recipient.' || :verb, :id, null,
-       jsonb_build_object('address', :address::text, 'destination_id', d.id))
-     from notice_destinations d where d.id = :destination_id`,
-    { verb, id, address, destination_id },
+    `select write_audit_event(d.org_id, 'notice_recipient.' || :verb, :id,
+       case when :verb <> 'created' then r.shown || jsonb_build_object('confirmed', :was_confirmed::boolean) end,
+       case when :verb <> 'ended' then r.shown || jsonb_build_object('confirmed', :verb = 'confirmed') end)
+     from notice_destinations d
+     cross join lateral (select jsonb_build_object('address', :address::text, 'destination_id', d.id) as shown) as r
+     where d.id = :destination_id`,
+    {
+      ...{ verb, id, address, destination_id },
+      was_confirmed: verb === 'ended' && row.confirmed_at !== null,
+    },
   );
 }
 

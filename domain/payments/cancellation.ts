@@ -1,5 +1,5 @@
 import type { Secrets } from '../secrets';
-import { type Db, one } from '../sql';
+import { type Db, many, one } from '../sql';
 
 /** A buyer's wish to end a session, as it travels through Temporal. */
 export interface Cancellation {
@@ -25,6 +25,22 @@ export async function sign(
   const valid_until = row.valid_until.toISOString();
   const signature = await secrets.sign('payment_cancel', payment_session_id, valid_until);
   return { payment_session_id, valid_until, signature };
+}
+
+/**
+ * Writes into the audit log that somebody asked for it. The workflow cancels the session once its
+ * provider knows, and that is written as what the worker did.
+ */
+export async function noteAsked(
+  trx: Db,
+  { id, org_id, status }: { id: string; org_id: string; status: string },
+): Promise<void> {
+  const state = JSON.stringify({ status });
+  await many(
+    trx,
+    `select write_audit_event(:org_id, 'payment.cancel_asked', :id, :state::jsonb, :state::jsonb)`,
+    { id, org_id, state },
+  );
 }
 
 /** True if an API signed it, not long ago. */

@@ -150,7 +150,7 @@ export function list(
   return pageOf<Session>(db, `${sessionRows} ${filtered}`, bindings(filter), window);
 }
 
-interface NewSession {
+export interface NewSession {
   buyer: Buyer;
   provider: ProviderName;
   surface: 'console' | 'chat';

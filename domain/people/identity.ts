@@ -22,6 +22,15 @@ export interface PersonBody {
   key_id?: string | undefined;
 }
 
+/** A caller whom a gateway has identified, as far as they are proved. */
+export interface CallerBody {
+  org_id: string;
+  key_id?: string | null | undefined;
+  secret_id?: string | null | undefined;
+  user_id?: string | null | undefined;
+  team_id?: string | null | undefined;
+}
+
 /** Whom a subject stands for, and the key that was named: a living one of that person. */
 export interface Person {
   user_id: string;
@@ -43,6 +52,8 @@ export interface KeyOwner {
   allowed_models: readonly string[] | null;
   /** The key's own limits, in place of those for every key; absent if it has none. */
   rate_limits?: KeyLimits | undefined;
+  /** Its callers are told what calls cost, unless a call says otherwise; absent: they are not. */
+  include_cost?: boolean | undefined;
   expires_at: Date | null;
 }
 
@@ -58,7 +69,10 @@ export interface KeyLimits {
  * never pay.
  */
 export interface Identity
-  extends Pick<KeyOwner, 'user_id' | 'team_id' | 'agent_id' | 'allowed_models' | 'rate_limits'> {
+  extends Pick<
+    KeyOwner,
+    'user_id' | 'team_id' | 'agent_id' | 'allowed_models' | 'rate_limits' | 'include_cost'
+  > {
   proof: Proof;
   org_id: string;
   key_id: string | null;

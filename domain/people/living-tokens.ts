@@ -20,6 +20,7 @@ export interface LivingToken {
   rpm: number | null;
   tpm: number | null;
   max_parallel_requests: number | null;
+  include_cost: boolean;
   expires_at: Date | null;
   /** Its organization is suspended: the key is good, and refused. */
   is_suspended: boolean;
@@ -43,13 +44,13 @@ export async function findLiving(
 ): Promise<Map<string, LivingToken>> {
   const found = await prepared<FoundToken>(
     db,
-    'living_tokens_3',
+    'living_tokens_4',
     `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.purpose,
        case when t.purpose = 'key' then t.id else t.made_with end as lasting_key_id,
        case when t.purpose = 'key' or t.made_with is null then t.scopes
          else array(select c from unnest(t.scopes) as c where c = any((select k.scopes from tokens k where k.id = t.made_with)::text[]))
        end as scopes, t.user_id, t.team_id, t.agent_id,
-       t.allowed_models, t.rpm, t.tpm, t.max_parallel_requests, least(t.expires_at, s.expires_at) as expires_at, m.role,
+       t.allowed_models, t.rpm, t.tpm, t.max_parallel_requests, t.include_cost, least(t.expires_at, s.expires_at) as expires_at, m.role,
        o.suspended_at is not null as is_suspended,
        coalesce(t.last_used_at < clock_timestamp() - interval '1 minute', true) as is_unnoted
      from token_secrets s

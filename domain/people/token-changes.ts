@@ -10,10 +10,11 @@ export interface TokenChange {
   rpm?: number | null | undefined;
   tpm?: number | null | undefined;
   max_parallel_requests?: number | null | undefined;
+  include_cost?: boolean | undefined;
 }
 
 const limits = ['rpm', 'tpm', 'max_parallel_requests'] as const;
-const others = ['name', 'allowed_models', 'expires_at'] as const;
+const others = ['name', 'allowed_models', 'include_cost', 'expires_at'] as const;
 
 /**
  * Changes a living key; its value, its scopes and whom it stands for stay. The organization is

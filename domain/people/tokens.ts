@@ -28,6 +28,8 @@ export interface Token {
   rpm: number | null;
   tpm: number | null;
   max_parallel_requests: number | null;
+  /** Gateways tell what calls with it cost, unless a call says otherwise. */
+  include_cost: boolean;
   /** The person who made it; the key, if that stood for nobody. */
   created_by: string | null;
   created_at: Date;
@@ -49,6 +51,7 @@ export interface NewToken {
   rpm?: number | null | undefined;
   tpm?: number | null | undefined;
   max_parallel_requests?: number | null | undefined;
+  include_cost?: boolean | undefined;
   expires_at: Date | null;
   created_by: string;
 }
@@ -63,7 +66,7 @@ export const tokenColumns = `
     case when kb.ends_at <= clock_timestamp() then 0::bigint else kb.spent_nanos + kb.held_nanos end as budget_used_nanos,
     case when kb.ends_at <= clock_timestamp() then (reporting_window(kb.budget_window, (select o.time_zone from organizations o
       where o.id = t.org_id), clock_timestamp())).ends_at else kb.ends_at end as budget_resets_at,
-    t.rpm, t.tpm, t.max_parallel_requests, t.created_by, t.created_at, t.expires_at, t.last_used_at,
+    t.rpm, t.tpm, t.max_parallel_requests, t.include_cost, t.created_by, t.created_at, t.expires_at, t.last_used_at,
     case when t.revoked_at is not null then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status`;
 
 /** Tokens with the newest of their secrets. */
@@ -99,15 +102,16 @@ export function issue(
     const made = await maybe<{ id: string }>(
       trx,
       `insert into tokens (org_id, name, token_type, scopes, allowed_models, user_id, team_id, agent_id, max_budget_nanos, rpm, tpm,
-         max_parallel_requests, expires_at, created_by)
+         max_parallel_requests, include_cost, expires_at, created_by)
        values (:org_id, :name, :token_type, :scopes, :allowed_models, :user_id, :team_id, :agent_id, :max_budget_nanos, :rpm, :tpm,
-         :max_parallel_requests, :expires_at, :created_by)
+         :max_parallel_requests, :include_cost, :expires_at, :created_by)
        on conflict do nothing returning id`,
       {
         ...token,
         rpm: token.rpm ?? null,
         tpm: token.tpm ?? null,
         max_parallel_requests: token.max_parallel_requests ?? null,
+        include_cost: token.include_cost ?? false,
       },
     );
     if (!made) throw nameTaken(name);

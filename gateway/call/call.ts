@@ -1,6 +1,7 @@
 import type { Outcome, PricedModel, StoredId, Units } from '../../domain/ledger/calls';
 import type { Identity } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
+import type { RefusalCounts } from '../../runtime/refusal-counts';
 import type { Span } from '../../runtime/telemetry/spans';
 import type { ControlPlane, Reservation } from '../control-plane/client';
 import type { Events } from '../control-plane/events';
@@ -18,6 +19,7 @@ import type { Telemetry } from '../telemetry/exports';
 import type { Candidate, Upstream } from '../upstreams/targets';
 import type { Arrivals } from './arrivals';
 import type { ClientSide } from './client-side';
+import type { Cost } from './cost';
 import type { HeldCalls, Payment } from './held-calls';
 import type { Snapshot } from './snapshot';
 import type { StoredIds } from './stored-ids';
@@ -35,12 +37,16 @@ export interface Gateway {
   tokenizer: Tokenizer;
   sound: Sound;
   events: Events;
+  /** Which refusals are told of. */
+  refusals: RefusalCounts;
   limits: Limits;
   telemetry: Telemetry;
   log: Logger;
   /** The calls under way, which a stop waits for. */
   calls: Set<Call>;
   is_draining: boolean;
+  /** So long does the end of an answer wait for its cost, if its caller asks for that. */
+  cost_wait_ms: number;
 }
 
 // A call grows as it passes the stages: each stage takes the type that the one before gives, and
@@ -73,6 +79,8 @@ export interface Begun {
   outcome: Outcome;
   /** How often some target was asked. */
   attempts: number;
+  /** What it was settled at, once that is known to a call that asks. */
+  cost?: Cost;
   /** What it ended with, if that was thrown. */
   failure?: unknown;
   /** What the last upstream that was asked refused with. */
@@ -107,6 +115,8 @@ export interface Prepared extends Read {
   session_id: string | undefined;
   /** What it is for, in its caller's words. */
   tags: readonly string[] | undefined;
+  /** Its caller is to be told what it costs. */
+  asks_cost: boolean;
 }
 
 /** The targets that serve it are known. */
@@ -143,6 +153,11 @@ export interface Limited extends Estimated {
 /** Its cost is held in a wallet. */
 export interface Funded extends Limited {
   reservation: Reservation;
+  /**
+   * Sends the settlement now, at the outcome so far, and not at the end. Resolves with the cost
+   * once the control plane has accepted it.
+   */
+  settle(): Promise<Cost>;
 }
 
 /** A call, however far it has come. */

@@ -1,4 +1,4 @@
-import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { Writable } from 'node:stream';
 import type { AppError } from '../../domain/errors';
 
@@ -24,6 +24,7 @@ interface Side {
 
 /** An HTTP request: Koa's context. */
 interface HttpSide extends Side {
+  readonly res: ServerResponse;
   readonly req: IncomingMessage;
   readonly given?: undefined;
   readonly refuseNow?: undefined;

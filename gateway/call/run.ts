@@ -2,6 +2,7 @@ import { newId } from '../../domain/ids';
 import { addToLine } from '../../runtime/request-log';
 import type { Begun, Call, Pipeline } from './call';
 import { countEnd } from './counts';
+import { tellRefused } from './refused';
 import { enter, leave, type Snapshot } from './snapshot';
 import { beginCall, endCall, failCall, traceIdIn } from './spans';
 
@@ -22,7 +23,7 @@ export async function runCall(
     gateway,
     snapshot,
     family,
-    request_id: newId('req'),
+    request_id: takeId(ctx),
     trace_label: ctx.state.request_id as string,
     began_at: performance.now(),
     client_is_gone: false,
@@ -46,6 +47,7 @@ export async function runCall(
   } catch (error) {
     call.failure = error;
     failCall(call, error);
+    tellRefused(call, error);
     throw error;
   } finally {
     for (const end of ends.reverse()) end();
@@ -55,6 +57,19 @@ export async function runCall(
     endCall(call);
     addToLine(ctx, lineOf(call));
   }
+}
+
+/**
+ * The id that the answer tells. Of several calls in one request the first has it, the others have
+ * their own; a frame of a socket has none yet.
+ */
+function takeId(ctx: Begun['ctx']): string {
+  const { request_id_told: told } = ctx.state;
+  delete ctx.state.request_id_told;
+  if (typeof told === 'string') return told;
+  const id = newId('req');
+  if (ctx.given !== undefined) ctx.set('x-svc-request-id', id);
+  return id;
 }
 
 /**

@@ -77,8 +77,8 @@ export class Batches {
     this.takeEvents = take;
   }
 
-  /** Sends an item with the next batch. */
-  send(op: Op, body: object, timeout_ms: number): Promise<Reply | NoReply> {
+  /** Sends an item with the next batch; an urgent settlement waits for no reserve to go with. */
+  send(op: Op, body: object, timeout_ms: number, is_urgent = false): Promise<Reply | NoReply> {
     const id = this.nextId();
     const text = `{"id":"${id}","op":"${op}","body":${JSON.stringify(body)}}`;
     return new Promise((resolve) => {
@@ -105,7 +105,7 @@ export class Batches {
         answer,
       };
       this.queue.push(item);
-      if (is_patient) this.sendLater();
+      if (is_patient && !is_urgent) this.sendLater();
       else this.sendSoon();
     });
   }

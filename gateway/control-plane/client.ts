@@ -4,7 +4,14 @@ import { AppError } from '../../domain/errors';
 import type { GatewayEvent } from '../../domain/events';
 import type * as calls from '../../domain/ledger/calls';
 import type * as pricing from '../../domain/ledger/pricing';
-import type { KeyOwner, Person, PersonBody, Verify } from '../../domain/people/identity';
+import type { KeyStanding } from '../../domain/ledger/views/key-standing';
+import type {
+  CallerBody,
+  KeyOwner,
+  Person,
+  PersonBody,
+  Verify,
+} from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import { API_VERSION } from '../../runtime/version';
 import type { Wire } from '../../runtime/wire';
@@ -22,7 +29,7 @@ import {
 import { inKnownWords } from './known-words';
 import { away, refusedCall, toError, UncertainRefusal } from './refusals';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
-import { createSettlements, type Settlements } from './settlements';
+import { createSettlements, type OnSettled, type Settlements } from './settlements';
 import { Spool } from './spool';
 
 /** The hold that pays for a call, as the control plane answers it. */
@@ -42,15 +49,17 @@ export interface ControlPlane {
   verify(key: Verify): Promise<OrgKeyOwner>;
   /** Whom a subject of an issuer stands for. Throws `permission_denied` if for nobody. */
   person(asked: PersonBody): Promise<Wire<Person>>;
+  /** What a caller may still spend. */
+  standing(caller: CallerBody): Promise<Wire<KeyStanding>>;
   /** Throws the refusal; one with the code `insufficient_balance` carries the cost ticket. */
   reserve(request: calls.Reserve): Promise<Reservation>;
   /** Undefined if the answer was lost or the wait given up: ask again with the same ids. */
   redeem(request: calls.Redeem, signal: AbortSignal): Promise<Reservation | undefined>;
   /**
    * Returns at once; the settlement is repeated until it is accepted. If its usage is refused, the
-   * estimate is charged in its place: an answer is never free.
+   * estimate is charged in its place: an answer is never free. `heard` is told what it came to.
    */
-  settle(settlement: calls.Settle, estimate?: calls.Usage): void;
+  settle(settlement: calls.Settle, estimate?: calls.Usage, heard?: OnSettled): void;
   extend(items: calls.Extend['items']): Promise<Extension[]>;
   /** Sends events of this gateway; those that were sent before change nothing. */
   sendEvents(
@@ -112,6 +121,7 @@ export function openControlPlane(
   return {
     verify: (key) => verify(batches, log, key),
     person: (asked) => person(batches, log, asked),
+    standing: (caller) => standing(batches, log, caller),
     reserve: (request) => reserve({ batches, settlements, log }, request),
     redeem: (request, signal) => redeem({ batches, log }, request, signal),
     settle: settlements.send,
@@ -154,6 +164,22 @@ async function person(batches: Batches, log: Logger, asked: PersonBody): Promise
   // A field is about the caller; a refusal without one is about this gateway's own credential.
   if (errorOf(reply).code === 'organization_suspended') throw toError(reply);
   if (reply.status === 403 && param) throw new AppError('permission_denied', message);
+  throw refusedCall(log, reply);
+}
+
+async function standing(
+  batches: Batches,
+  log: Logger,
+  caller: CallerBody,
+): Promise<Wire<KeyStanding>> {
+  const reply = await batches.request('POST', '/v1/gateway/keys/standing', caller);
+  if (reply?.status === 200) return reply.body as unknown as Wire<KeyStanding>;
+  if (reply === undefined) throw away();
+  if (reply.status === 404)
+    throw new AppError(
+      'unavailable',
+      'The control plane behind this gateway is of an earlier version and cannot say this yet.',
+    );
   throw refusedCall(log, reply);
 }
 

@@ -12,7 +12,7 @@ type Type = Extract<EventType, `rate_limit.${string}` | `request.${string}`>;
 export interface EventContent {
   type: Type;
   /** Events filtered by `action` are those that refused something. */
-  action?: 'rate_limited' | 'blocked';
+  action?: 'rate_limited' | 'blocked' | 'refused';
   payload: Record<string, unknown>;
 }
 

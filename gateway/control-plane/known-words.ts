@@ -1,16 +1,27 @@
 import type { TraceMembers } from '../../domain/trace';
 import { errorOf, type NoReply, type Reply } from './replies';
 
+/** Members that only this version knows; those of a group came together. */
+const newer = [['identity_proof_method', 'trace_label'], ['tags'], ['with_cost']] as const;
+
 /**
- * Sends a body that says whose call it is. A control plane of the version before refuses members
- * that it does not know, and has done nothing: it gets the body again without them.
+ * Sends a body that may have members which a control plane of the version before does not know: one
+ * that refuses them has done nothing, and gets the body again without them.
  */
 export async function inKnownWords<Answer extends Reply | NoReply | undefined>(
-  body: TraceMembers,
+  body: object,
   ask: (body: object) => Promise<Answer>,
 ): Promise<Answer> {
-  const reply = await ask(body);
-  return isUnknown(reply) ? ask(withoutCaller(body)) : reply;
+  let known = body;
+  let reply = await ask(known);
+  // Each is named alone, whichever the body has first.
+  for (let left = newer.length; left > 0; left -= 1) {
+    const group = unknownIn(reply);
+    if (group === undefined) break;
+    known = { ...known, ...Object.fromEntries(group.map((name) => [name, undefined])) };
+    reply = await ask(known);
+  }
+  return reply;
 }
 
 /** A body without the members that only this version knows of its call. */
@@ -18,8 +29,10 @@ export function withoutCaller<Body extends TraceMembers>(body: Body): Body {
   return { ...body, identity_proof_method: undefined, trace_label: undefined };
 }
 
-function isUnknown(reply: Reply | NoReply | undefined): boolean {
-  if (reply?.status !== 422) return false;
+/** The group of the member that was refused because it is not known there. */
+function unknownIn(reply: Reply | NoReply | undefined): readonly string[] | undefined {
+  if (reply?.status !== 422) return undefined;
   const { code, param } = errorOf(reply as Reply);
-  return code === 'unknown_field' && (param === 'trace_label' || param === 'identity_proof_method');
+  if (code !== 'unknown_field') return undefined;
+  return newer.find((group) => group.some((name) => name === param));
 }

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Settle, Usage } from '../../domain/ledger/calls';
+import type { Settle, Settlement, Usage } from '../../domain/ledger/calls';
 import type { Logger } from '../../runtime/log';
+import type { Wire } from '../../runtime/wire';
 import type { Batches } from './batches';
 import { inKnownWords, withoutCaller } from './known-words';
 import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
@@ -8,6 +9,9 @@ import type { Spool } from './spool';
 
 /** The settlements that the control plane has not accepted yet. */
 export type Settlements = ReturnType<typeof createSettlements>;
+
+/** Hears what a settlement came to, once it is accepted. */
+export type OnSettled = (settled: Wire<Settlement>) => void;
 
 const SETTLE_TIMEOUT_MS = 5_000;
 const BACKOFF_MS = [200, 500, 1_000, 2_000, 5_000];
@@ -18,14 +22,19 @@ const TAKE_OVER_MS = 15_000;
 /** With a spool a settlement that this process cannot send is sent by the next one. */
 export function createSettlements(batches: Batches, log: Logger, spool?: Spool) {
   let unsettled = 0;
-  const settle = async (settlement: Settle, estimate: Usage | undefined): Promise<void> => {
-    const refusal = await deliver(batches, log, settlement);
+  const settle = async (
+    settlement: Settle,
+    estimate: Usage | undefined,
+    heard: OnSettled | undefined,
+  ): Promise<void> => {
+    const deliverIt = (one: Settle) => deliver({ batches, log, heard }, one);
+    const refusal = await deliverIt(settlement);
     if (refusal === undefined) return;
     const { outcome, usage } = settlement;
     if (refusal.status === 422 && outcome === 'failed' && usage !== undefined) {
       // What it delivered before it failed is all that it owes, in whatever words.
       const plain = inOlderWords(settlement, usage);
-      const again = await deliver(batches, log, plain);
+      const again = await deliverIt(plain);
       if (again !== undefined) logLost(log, plain, again, usage);
       return;
     }
@@ -37,17 +46,19 @@ export function createSettlements(batches: Batches, log: Logger, spool?: Spool) 
     const { code, message } = errorOf(refusal);
     log.error({ reservation_id, code }, `a usage was refused, the estimate is charged: ${message}`);
     const held: Settle = { ...settlement, usage: estimate, usage_source: 'estimated' };
-    const again = await deliver(batches, log, held);
+    const again = await deliverIt(held);
     if (again === undefined) return;
     const plain = inOlderWords(held, estimate);
-    const last = await deliver(batches, log, plain);
+    const last = await deliverIt(plain);
     if (last !== undefined) logLost(log, plain, last, settlement.usage);
   };
-  /** Returns at once. `estimate` is what the hold was made for. */
-  const send = (settlement: Settle, estimate?: Usage): void => {
+  /** Returns at once. `estimate` is what was held for. What somebody hears of is urgent. */
+  const send = (settlement: Settle, estimate?: Usage, heard?: OnSettled): void => {
     unsettled += 1;
-    const forget = spool?.keep([settlement, estimate]);
-    void settle(settlement, estimate).finally(() => {
+    // Whoever sends it in the end, of whichever version, has nobody to tell.
+    const plain = settlement.with_cost ? { ...settlement, with_cost: undefined } : settlement;
+    const forget = spool?.keep([plain, estimate]);
+    void settle(settlement, estimate, heard).finally(() => {
       unsettled -= 1;
       forget?.();
     });
@@ -88,15 +99,17 @@ function inOlderWords({ stored_ids: _, ...settlement }: Settle, usage: Usage): S
 
 /** Repeats a settlement until it is accepted, or refused for good: that refusal is given back. */
 async function deliver(
-  batches: Batches,
-  log: Logger,
+  { batches, log, heard }: { batches: Batches; log: Logger; heard: OnSettled | undefined },
   settlement: Settle,
 ): Promise<Reply | undefined> {
   for (let attempt = 0; ; attempt += 1) {
     const reply = await inKnownWords(settlement, (body) =>
-      batches.send('settle', body, SETTLE_TIMEOUT_MS),
+      batches.send('settle', body, SETTLE_TIMEOUT_MS, heard !== undefined),
     );
-    if (reply.status === 200) return undefined;
+    if (reply.status === 200) {
+      heard?.((reply as Reply).body as unknown as Wire<Settlement>);
+      return undefined;
+    }
     if (isFinal(reply)) return reply;
     const { reservation_id, request_id } = settlement;
     if (attempt === 0) log.warn({ reservation_id, request_id }, 'a settlement is repeated');

@@ -22,6 +22,7 @@ export async function answerCount(call: Limited): Promise<void> {
   const over = new AbortController();
   call.onClientGone(() => over.abort());
   call.abort = (reason) => over.abort(reason);
+  if (call.asks_cost) call.ctx.set('x-svc-cost', '0');
   // Whose stored things are, only a reserve asks.
   const candidates = namesOthers(call) ? [] : call.candidates;
   for (const candidate of candidates) {

@@ -2,13 +2,15 @@ import type { Dispatcher } from 'undici';
 import { AppError } from '../../domain/errors';
 import { createDeferred } from '../../runtime/deferred';
 import type { Funded } from '../call/call';
-import { isAnswer, nothing_measured } from '../families/reader';
+import type { Cost } from '../call/cost';
+import { isAnswer, type Measured, nothing_measured } from '../families/reader';
 import { outcomeOf, refused } from '../stages/outcome';
 import { upstreamError } from '../upstreams/errors';
 import { failureInside, speaksAgainst } from '../upstreams/failures';
 import type { Candidate } from '../upstreams/targets';
 import { jsonOf } from '../wire/values';
 import type { Head, Headers, NoAnswer } from './answer';
+import { charged } from './charge';
 import { failed_early, Incoming } from './incoming';
 import { type Refused, readRefusal } from './refusals';
 import { Valve } from './valve';
@@ -48,6 +50,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private is_over = false;
   private head: Head | undefined;
   private incoming: Incoming | undefined;
+  private is_charged = false;
   private drained_bytes = 0;
   private drain_timer: NodeJS.Timeout | undefined;
 
@@ -77,6 +80,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
         onOutput: () => this.answered(),
         stop: (error: Error) => controller.abort(error),
         onBlocked: () => this.clientGone(),
+        charge: this.call.asks_cost ? (measured: Measured) => this.charge(measured) : undefined,
       };
       this.incoming = new Incoming(this.call, this.candidate, { head: this.head, valve, options });
     }
@@ -165,7 +169,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const { call, candidate } = this;
     if (ended.nothing !== undefined) return this.noAnswer(ended.nothing);
     const { measured, refusal: withheld } = ended;
-    call.outcome = await outcomeOf(call, candidate, measured, this.has_given_up);
+    if (!this.is_charged)
+      call.outcome = await outcomeOf(call, candidate, measured, this.has_given_up);
     const is_broken = broken !== undefined || measured.failed !== undefined;
     if (call.client_is_gone || this.has_given_up) candidate.target.breaker.abandoned();
     // An answer that began and broke off speaks against its target too.
@@ -173,6 +178,14 @@ export class Exchange implements Dispatcher.DispatchHandler {
     else this.countSuccess();
     if (withheld !== undefined && !call.client_is_gone) throw withheld;
     return undefined;
+  }
+
+  /** Settles the call ahead of its end, for a client that is told the cost with its answer. */
+  private async charge(measured: Measured): Promise<Cost | undefined> {
+    const { call, candidate } = this;
+    this.is_charged = true;
+    call.outcome = await outcomeOf(call, candidate, measured, this.has_given_up);
+    return charged(call);
   }
 
   /** It failed before anything of an answer came. */

@@ -2,6 +2,7 @@ import type { Funded } from '../call/call';
 import type { Translator } from '../families/translation';
 import type { Candidate } from '../upstreams/targets';
 import type { Answer, Ended, Head } from './answer';
+import type { Charge } from './charge';
 import { JsonAnswer } from './json-answer';
 import { type Kind, kindByType, kindOf } from './kinds';
 import { decoderOf, WHOLE_MAX_BYTES } from './meter';
@@ -17,6 +18,8 @@ export interface IncomingOptions {
   stop: (error: Error) => void;
   /** The client will get no more of it. */
   onBlocked: () => void;
+  /** For a call that asks for its cost. */
+  charge: Charge | undefined;
 }
 
 /** A stream said that it failed before it said anything else. */
@@ -128,13 +131,26 @@ export class Incoming {
         onOutput: options.onOutput,
         onFailed: () => options.stop(failed_early),
         onBlocked: options.onBlocked,
+        charge: this.charge(),
       });
-    } else if (kind === 'sound') this.answer = soundAnswer(call, valve, head);
+    } else if (kind === 'sound') this.answer = soundAnswer(call, valve, head, options.charge);
     else {
       const packed = () => this.packed && Buffer.concat(this.packed);
-      this.answer = new JsonAnswer(call, valve, head, packed);
+      this.answer = new JsonAnswer(call, valve, head, { packed, charge: this.charge() });
     }
     this.pass(bytes);
+  }
+
+  /** Settles at what was measured, in the figures of the provider's own wire. */
+  private charge(): Charge | undefined {
+    const { charge } = this.options;
+    return (
+      charge &&
+      ((measured) => {
+        this.translator?.tell(measured);
+        return charge(measured);
+      })
+    );
   }
 
   private pass(chunk: Buffer): void {

@@ -1,10 +1,13 @@
 import type { AppError } from '../../domain/errors';
 import type { Funded } from '../call/call';
 import { isAnswer, type Measured } from '../families/reader';
+import { costHeaders } from '../stages/cost';
+import { withCost } from '../stages/cost-member';
 import { blocked, type Checked, checkAnswer, isGuarded } from '../stages/policies';
 import { readerOf } from '../stages/stored';
 import { isOnlyWords, saysFailure } from '../upstreams/failures';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
+import { announced, type Charge, trail } from './charge';
 import { createJsonMeter, WHOLE_MAX_BYTES, type Whole } from './meter';
 import type { Valve } from './valve';
 
@@ -15,23 +18,30 @@ const begins_with_error = /^\s*\{\s*"error"\s*:\s*[^\sn]/;
 /**
  * A JSON answer, or a text. Nothing of it is given on before it is known to be an answer; one that
  * is too long to be kept is judged by its beginning. `packed` gives the bytes of a compressed one,
- * which go on as they came.
+ * which go on as they came. `charge` settles a call that asks for its cost.
  */
 export class JsonAnswer implements Answer {
   private readonly call: Funded;
   private readonly valve: Valve;
   private readonly head: Head;
   private readonly packed: () => Buffer | undefined;
+  private readonly charge: Charge | undefined;
   private readonly meter;
   private chunks: Buffer[] = [];
   private has_begun = false;
   private is_object = false;
 
-  constructor(call: Funded, valve: Valve, head: Head, packed: () => Buffer | undefined) {
+  constructor(
+    call: Funded,
+    valve: Valve,
+    head: Head,
+    given: { packed: () => Buffer | undefined; charge: Charge | undefined },
+  ) {
     this.call = call;
     this.valve = valve;
     this.head = head;
-    this.packed = packed;
+    this.packed = given.packed;
+    this.charge = given.charge;
     this.meter = createJsonMeter(readerOf(call));
   }
 
@@ -51,6 +61,7 @@ export class JsonAnswer implements Answer {
     const { measured } = whole;
     measured.is_usage_partial = error !== undefined;
     if (this.has_begun) {
+      await trail(this.call, this.charge, measured);
       if (error === undefined) this.valve.end();
       else this.call.ctx.res.destroy();
       return { measured };
@@ -72,27 +83,33 @@ export class JsonAnswer implements Answer {
       return { nothing: body !== undefined && isOnlyWords(body) ? { said: body } : {} };
     }
     if (!isGuarded(call)) {
-      this.give(plain, measured);
+      await this.give(plain, measured);
       return { measured };
     }
     const checked = await checkAnswer(call, text);
     if (checked.violation !== undefined) return this.refuse(measured, checked);
-    this.give(checked.text === text ? plain : Buffer.from(checked.text), measured);
+    await this.give(checked.text === text ? plain : Buffer.from(checked.text), measured);
     return { measured };
   }
 
-  private refuse(measured: Measured, { violation }: Checked): Ended {
+  /** What was withheld is paid for too, so its cost is told. */
+  private async refuse(measured: Measured, { violation }: Checked): Promise<Ended> {
+    if (this.charge !== undefined) this.call.ctx.set(costHeaders(await this.charge(measured)));
     const refusal: AppError | undefined = violation && blocked(this.call, violation, 'output');
     return { measured, refusal };
   }
 
-  /** The bytes as they came, unless they were changed. */
-  private give(plain: Buffer, { bytes }: Measured): void {
-    const { call, valve, head, packed } = this;
+  /** The bytes as they came, unless they were changed or are to tell the cost. */
+  private async give(plain: Buffer, measured: Measured): Promise<void> {
+    const { call, valve, head, packed, charge } = this;
     if (call.client_is_gone) return;
-    const as_it_came = plain.length === bytes && !isGuarded(call) ? packed() : undefined;
-    const body = as_it_came ?? plain;
-    const headers = this.headers();
+    const cost = await charge?.(measured);
+    if (call.client_is_gone) return;
+    const told = cost && this.is_object ? withCost(plain.toString('utf8'), cost) : undefined;
+    const is_whole = plain.length === measured.bytes && !isGuarded(call);
+    const as_it_came = told === undefined && is_whole ? packed() : undefined;
+    const body = as_it_came ?? (told === undefined ? plain : Buffer.from(told));
+    const headers = { ...this.headers(), ...(charge && costHeaders(cost)) };
     headers['content-length'] = String(body.length);
     if (as_it_came) headers['content-encoding'] = String(head.headers['content-encoding']);
     open(call, head.status, headers);
@@ -107,7 +124,7 @@ export class JsonAnswer implements Answer {
     if (isGuarded(call) || call.client_is_gone || begins_with_error.test(beginning)) return;
     this.has_begun = true;
     this.is_object = /^\s*\{/.test(beginning);
-    open(call, head.status, this.headers());
+    open(call, head.status, { ...this.headers(), ...announced(call) });
     for (const kept of [...chunks, chunk]) valve.write(kept);
     this.chunks = [];
   }

@@ -2,6 +2,7 @@ import type { Funded } from '../call/call';
 import { nothing_measured } from '../families/reader';
 import { isObject } from '../wire/values';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
+import { announced, type Charge, trail } from './charge';
 import type { Valve } from './valve';
 
 // An error in the place of sound is no longer than this.
@@ -11,17 +12,25 @@ const TEXT_MAX_BYTES = 65_536;
  * Bytes that are only counted. Their first ones say whether they are sound: JSON and pages are not,
  * whatever their content type.
  */
-export function soundAnswer(call: Funded, valve: Valve, { status, headers }: Head): Answer {
+export function soundAnswer(
+  call: Funded,
+  valve: Valve,
+  { status, headers }: Head,
+  charge?: Charge,
+): Answer {
   const measured = { ...nothing_measured };
   let first: Buffer[] | undefined = [];
   const passOn = (): void => {
     if (first === undefined) return;
     const length = headers['content-length'];
-    const of_length = typeof length === 'string' && !headers['content-encoding'];
+    // Only what has no length can have a trailer.
+    const of_length =
+      typeof length === 'string' && !headers['content-encoding'] && charge === undefined;
     if (!call.client_is_gone) {
       open(call, status, {
         ...picked(headers),
         ...(of_length ? { 'content-length': length } : {}),
+        ...announced(call),
       });
     }
     for (const chunk of first) valve.write(chunk);
@@ -49,9 +58,10 @@ export function soundAnswer(call: Funded, valve: Valve, { status, headers }: Hea
         passOn();
       }
       if (first !== undefined && !call.client_is_gone) return { nothing: { error } };
+      measured.is_usage_partial = error !== undefined;
+      if (first === undefined) await trail(call, charge, measured);
       if (error === undefined) valve.end();
       else if (first === undefined) call.ctx.res.destroy();
-      measured.is_usage_partial = error !== undefined;
       return { measured };
     },
   };

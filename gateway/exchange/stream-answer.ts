@@ -8,6 +8,8 @@ import { accountRefused, upstreamError } from '../upstreams/errors';
 import { failureInside } from '../upstreams/failures';
 import type { Body } from '../wire/values';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
+import { announced, type Charge, trail } from './charge';
+import { CostTail } from './cost-tail';
 import { createStreamMeter } from './meter';
 import type { Valve } from './valve';
 
@@ -24,6 +26,8 @@ interface StreamOptions {
   onFailed: () => void;
   /** The client will get no more of it. */
   onBlocked: () => void;
+  /** For a call that asks for its cost. */
+  charge: Charge | undefined;
 }
 
 /** The events of a stream, as its provider sends them. */
@@ -34,6 +38,8 @@ export class StreamAnswer implements Answer {
   private readonly options: StreamOptions;
   private readonly guard;
   private readonly meter;
+  /** Of a call that asks for its cost. */
+  private readonly tail: CostTail | undefined;
   private lead: Buffer[] = [];
   private lead_timer: NodeJS.Timeout | undefined;
   private has_output = false;
@@ -54,10 +60,11 @@ export class StreamAnswer implements Answer {
       choices,
       guard: this.guard,
     });
+    if (options.charge !== undefined) this.tail = this.openTail();
   }
 
   push(chunk: Buffer): void {
-    this.give(this.meter.push(chunk));
+    this.give(this.toldOf(this.meter.push(chunk)));
   }
 
   isMeasured(): boolean {
@@ -69,12 +76,20 @@ export class StreamAnswer implements Answer {
   }
 
   async end(error: Error | undefined): Promise<Ended> {
+    try {
+      return await this.conclude(error);
+    } finally {
+      this.tail?.drop();
+    }
+  }
+
+  private async conclude(error: Error | undefined): Promise<Ended> {
     clearTimeout(this.lead_timer);
     const { call, meter } = this;
     if (error === undefined) meter.readRest();
     const measured = meter.measured();
     const is_well = endsWell(measured, error);
-    if (is_well && this.refusal === undefined) this.give(meter.rest());
+    if (is_well && this.refusal === undefined) this.give(this.toldOf(meter.rest()));
     if (this.refusal !== undefined) {
       return { measured, refusal: this.has_begun ? undefined : this.refusal };
     }
@@ -84,11 +99,27 @@ export class StreamAnswer implements Answer {
       if (!isAnswer(measured)) return { nothing: error === undefined ? {} : { error } };
     }
     this.begin();
+    const cost = await trail(call, this.options.charge, measured);
+    if (this.tail !== undefined && !call.client_is_gone) this.valve.write(this.tail.end(cost));
     // A provider that reports its failure itself needs no words of ours.
     if (this.hides_failure) this.endWith(accountRefused());
     else if (measured.failed !== undefined || (is_well && isAnswer(measured))) this.valve.end();
     else this.endWith(upstreamError(error));
     return { measured };
+  }
+
+  /** The bytes that need not wait for the cost. */
+  private toldOf(bytes: Buffer): Buffer {
+    return this.tail === undefined ? bytes : this.tail.push(bytes);
+  }
+
+  private openTail(): CostTail {
+    const hasEnded = () => {
+      const { has_finish, is_done } = this.meter.measured();
+      return has_finish || is_done;
+    };
+    const { cost_wait_ms } = this.call.gateway;
+    return new CostTail(hasEnded, cost_wait_ms, (bytes) => this.give(bytes));
   }
 
   private give(bytes: Buffer): void {
@@ -138,7 +169,7 @@ export class StreamAnswer implements Answer {
     if (!/^text\/event-stream/i.test(headers['content-type'] ?? '')) {
       headers['content-type'] = 'text/event-stream; charset=utf-8';
     }
-    open(call, head.status, { ...headers, 'x-accel-buffering': 'no' });
+    open(call, head.status, { ...headers, ...announced(call), 'x-accel-buffering': 'no' });
     valve.flushSoon();
     if (lead.length > 0) valve.write(bytes ? Buffer.concat([...lead, bytes]) : Buffer.concat(lead));
     else if (bytes !== undefined) valve.write(bytes);

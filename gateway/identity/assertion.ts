@@ -56,6 +56,7 @@ async function identityOf(from: From, jwt: string): Promise<Answer> {
     agent_id: key?.agent_id ?? null,
     allowed_models: key?.allowed_models ?? null,
     rate_limits: key?.rate_limits,
+    include_cost: key?.include_cost,
   };
   return { identity, ...rememberedUntil(exp * 1_000) };
 }

@@ -109,6 +109,25 @@ export class Limits {
     return is_decided ? this.conclude(rules, checks, full) : this.inTurn(rules, checks, full, call);
   }
 
+  /**
+   * Counts a request that is no call, in all limits of requests or in none; of the others it only
+   * says how they stand.
+   */
+  async countRequest(
+    rules: LimitRules,
+    caller: Pick<LimitedCall, 'identity' | 'address'>,
+  ): Promise<{ refused?: Standing; all: Standing[] }> {
+    const checks = this.checksOf(rules, { ...caller, prompt_tokens: 0, is_stream: false });
+    const counting = checks.filter(({ rule }) => rule.limit_type === 'rpm');
+    const full = counting.length === 0 ? undefined : await this.counters.admit(counting);
+    if (full !== undefined) {
+      const { refused } = this.conclude(rules, counting, full);
+      if (refused !== undefined) return { refused, all: [] };
+    }
+    for (const check of checks) if (!counting.includes(check)) this.counters.look(check);
+    return { all: checks.map((check) => this.standingOf(check)) };
+  }
+
   /** Undefined if no store is shared. */
   storeState(): StoreState | undefined {
     return this.counters.storeState();
@@ -189,7 +208,10 @@ export class Limits {
   }
 
   /** All that a call is limited by, in the order of the tiers; its address comes first. */
-  private checksOf({ tiers, tokens }: LimitRules, call: LimitedCall): Check[] {
+  private checksOf(
+    { tiers, tokens }: LimitRules,
+    call: Pick<LimitedCall, 'identity' | 'address' | 'prompt_tokens' | 'is_stream'>,
+  ): Check[] {
     const { identity, address, prompt_tokens, is_stream } = call;
     const caller = { identity, address: address.address };
     const is_estimated = tokens.count_prompt_tokens && (tokens.pre_request_estimate || !is_stream);

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { AppError, errorHeaders } from '../../domain/errors';
 import { newId } from '../../domain/ids';
-import type { Outcome } from '../../domain/ledger/calls';
 import { toRefusal } from '../../runtime/conventions';
 import { addToLine, type createRequestLog } from '../../runtime/request-log';
-import type { Gateway } from '../call/call';
+import type { Begun, Gateway } from '../call/call';
 import type { FrameSide, RequestHead } from '../call/client-side';
 import { runCall } from '../call/run';
 import { priced } from '../pipeline';
+import { withCost } from '../stages/cost-member';
 import { errorFrame, type Protocol, refusalFrame } from './frames';
 import { type Link, SocketResponse } from './response';
 
@@ -21,6 +21,8 @@ export interface Opened {
   /** Begins the line of a frame in the log. */
   begin: ReturnType<typeof createRequestLog>;
 }
+
+type Ended = Pick<Begun, 'outcome' | 'cost'>;
 
 // A ticket pays for one call, so each frame brings its own.
 const TICKET_HEADER = 'x-svc-cost-ticket';
@@ -75,15 +77,15 @@ export class SocketCall implements FrameSide {
   /** Runs the pipeline. Sends a refusal in a frame, and returns it. */
   async run(): Promise<AppError | undefined> {
     const { gateway, protocol } = this.opened;
-    let outcome: Outcome | undefined;
+    let ended: Ended | undefined;
     try {
       await runCall({ ctx: this, gateway, family: protocol.family }, async (call) => {
         call.onEnd(() => {
-          outcome = call.outcome;
+          ended = call;
         });
         await priced(call);
       });
-      if (!this.has_left) await this.conclude(outcome);
+      if (!this.has_left) await this.conclude(ended);
       return undefined;
     } catch (error) {
       if (!this.has_left) return this.refuse(error);
@@ -117,7 +119,7 @@ export class SocketCall implements FrameSide {
     this.res.destroy();
   }
 
-  private async conclude(outcome: Outcome | undefined): Promise<void> {
+  private async conclude(ended: Ended | undefined): Promise<void> {
     const { res, opened } = this;
     if (!res.headersSent) {
       const { status, headers, body } = this;
@@ -128,8 +130,9 @@ export class SocketCall implements FrameSide {
     if (!res.writableFinished) {
       throw new AppError('upstream_failed', 'The answer broke off before it was complete.');
     }
-    if (opened.protocol.done !== undefined && outcome !== undefined && !res.has_failed) {
-      res.say(JSON.stringify(opened.protocol.done(outcome)));
+    if (opened.protocol.done !== undefined && ended !== undefined && !res.has_failed) {
+      const text = JSON.stringify(opened.protocol.done(ended.outcome));
+      res.say((ended.cost && withCost(text, ended.cost)) ?? text);
     }
   }
 

@@ -151,6 +151,7 @@ function refuse(
     ...errorHeaders(known),
     'x-request-id': request_id,
     'request-id': request_id,
+    'x-svc-request-id': request_id,
     'content-type': 'application/json; charset=utf-8',
     'content-length': String(Buffer.byteLength(body)),
     connection: 'close',

@@ -6,6 +6,7 @@ import type { EventContent } from '../control-plane/events';
 import { encodingOf } from '../counting/tokenizer';
 import type { Decision } from '../limits/decision';
 import { type CountedAddress, uncounted } from '../limits/engine';
+import type { Standing } from '../limits/standing';
 import { answerLimit, refusal, setLimitHeaders } from './limit-answers';
 import { type Asking, emitAddress, emitOf, exceeded } from './limit-events';
 
@@ -65,6 +66,21 @@ export function countUnpriced(ctx: Unpriced, gateway: Gateway): CountedAddress {
 /** Tells of an address that was counted, unless a decision over all tiers has done so. */
 export function emitUnpriced(ctx: Unpriced, gateway: Gateway, address: CountedAddress): void {
   emitAddress(gateway, address, (told) => emitOf(askingOf(ctx, gateway), told));
+}
+
+/**
+ * Counts a request that is no call in the limits of requests of its caller. Returns how all limits
+ * stand; throws the 429 of one that is reached.
+ */
+export async function limitAsking(
+  ctx: Unpriced,
+  gateway: Gateway,
+  caller: { identity: Identity; address: CountedAddress },
+): Promise<Standing[]> {
+  const { refused, all } = await gateway.limits.countRequest(gateway.snapshot.limits, caller);
+  if (refused === undefined) return all;
+  emitOf(askingOf(ctx, gateway), () => exceeded(refused));
+  throw refusal(ctx, refused);
 }
 
 function askingOf(ctx: Unpriced, gateway: Gateway): Asking {

@@ -5,6 +5,7 @@ import type { ClientRequest } from '../families/request';
 import { applyEdits, cutMember, memberEdit } from '../wire/edits';
 import { checkKeys } from '../wire/members';
 import { type Body, isObject } from '../wire/values';
+import { asksCost } from './cost';
 import { talkOf } from './policies';
 import { tagsIn } from './tags';
 
@@ -19,7 +20,11 @@ const SESSION_LENGTH_MAX = 200;
 export function takeMembers(call: Read): Prepared {
   const { ctx, request } = call;
   const named = sessionId(ctx.req.headers[SESSION_HEADER], SESSION_HEADER);
-  const prepared = Object.assign(call, { session_id: named, tags: tagsIn(ctx) });
+  const prepared = Object.assign(call, {
+    session_id: named,
+    tags: tagsIn(ctx),
+    asks_cost: asksCost(call),
+  });
   if (call.family.takes_members !== true && talkOf(call) === undefined) return prepared;
   const { body } = request;
   if (body.session_id !== undefined) {

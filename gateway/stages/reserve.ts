@@ -10,9 +10,11 @@ import type {
   Usage,
 } from '../../domain/ledger/calls';
 import type { Funded, Limited } from '../call/call';
+import type { Cost } from '../call/cost';
 import { inCallSpan, membersOf } from '../call/spans';
 import { nothing_used } from '../families/usage';
 import { emitCompleted } from './completed';
+import { costOf } from './cost';
 import { confirmKey, strangerIn } from './identify';
 import { completionCeiling } from './outcome';
 import { pay } from './pay';
@@ -58,11 +60,18 @@ async function hold(call: Limited): Promise<Funded> {
   keepTo(call, reservation.stored_provider ?? stored_ids?.providers[0]);
   warn(call.ctx, reservation.warnings ?? []);
   const letGo = gateway.holds.keep(org_id, reservation);
-  const funded = Object.assign(call, { reservation });
+  let cost: Promise<Cost> | undefined;
+  const funded: Funded = Object.assign(call, {
+    reservation,
+    settle: () => {
+      cost ??= new Promise((resolve) => settle(funded, price, resolve));
+      return cost;
+    },
+  });
   emitCompleted(funded);
   call.onEnd(() => {
     letGo();
-    settle(funded, price);
+    if (cost === undefined) settle(funded, price);
   });
   return funded;
 }
@@ -115,19 +124,21 @@ function unitsOf({ units, demand }: Limited): Some<Units & Fees> | undefined {
 }
 
 /** Sends the settlement. If its usage is refused, what was held for is charged. */
-function settle(call: Funded, price: PricedModel): void {
+function settle(call: Funded, price: PricedModel, tell?: (cost: Cost) => void): void {
   const { org_id } = call.identity;
-  const { reservation_id } = call.reservation;
+  const { reservation_id, currency } = call.reservation;
   call.gateway.control_plane.settle(
     {
       org_id,
       reservation_id,
       stored_ids: call.made_ids,
+      with_cost: tell && true,
       ...servedBy(call, price),
       ...call.outcome,
       ...membersOf(call),
     },
     heldFor(call),
+    tell && ((settled) => tell(costOf(settled, currency))),
   );
 }
 

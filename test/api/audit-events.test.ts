@@ -81,7 +81,7 @@ test('an event shows what was before and after: money in units, of secrets only 
     action: 'payment_provider.changed',
     object_id: 'payment_provider_b',
     org_id: null,
-    after: { credentials: 'changed', webhook_secret: 'changed' },
+    after: { credentials: { changed: true }, webhook_secret: { changed: true } },
   });
   expect(all.text).not.toContain(secret);
   const hashes = await many<{ hash: string }>(db, 'select hash from token_secrets');

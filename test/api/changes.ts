@@ -234,6 +234,10 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
       of: () => made('/v1/export-schedules', schedule),
       actions: ['export_schedule.ended'],
     },
+    'delete /v1/exports/:id': {
+      of: () => runningExport(db, tenant.org_id),
+      actions: ['export.canceled'],
+    },
     'delete /v1/export-destinations/:id': {
       of: () => destination(db, tenant.org_id),
       actions: ['export_destination.ended'],
@@ -253,6 +257,17 @@ async function destination(db: Db, org_id: string): Promise<string> {
     credentials: {},
     created_by: 'key_x',
   });
+  return id;
+}
+
+/** An export that nobody writes. */
+async function runningExport(db: Db, org_id: string): Promise<string> {
+  const { id } = await one<{ id: string }>(
+    db,
+    `insert into exports (org_id, kinds, format, from_time, to_time, status, snapshot, created_by, schedule_id)
+     values (:org_id, '{ledger}', 'csv', '2026-06-01', '2026-06-02', 'queued', pg_current_snapshot(), 'key_x', null) returning id`,
+    { org_id },
+  );
   return id;
 }
 

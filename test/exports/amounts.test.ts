@@ -143,6 +143,12 @@ test('what is written after an export was made is not in it, and is in the next 
   expect(events.every((one) => new Date(one.created_at as string) < to)).toBe(true);
   const audit_log = await rowsOf(done, 'audit_log');
   expect(audit_log.some((one) => one.action === 'key.created')).toBe(true);
+  // Whoever has the file can follow the chain in it.
+  const links = audit_log.toSorted((one, other) => Number(one.seq) - Number(other.seq));
+  for (const [n, { seq, prev_hash, actor_type, object_type }] of links.entries()) {
+    expect([seq, prev_hash]).toEqual([n + 1, links[n - 1]?.hash ?? '']);
+    expect([actor_type, object_type]).toEqual([expect.any(String), expect.any(String)]);
+  }
 });
 
 test('entries that a clock set back gave earlier times are in the ledger as in the statement', async () => {

@@ -55,6 +55,13 @@ test('files are in the bucket below the folder of their organization; a reader i
   expect(made.text).not.toContain(store_key.secret_access_key);
   const [row] = await world.db('export_destinations').where({ id: made.body.id });
   expect(JSON.stringify(row)).not.toContain(store_key.secret_access_key);
+  const log = await world.call('get', `/v1/audit-log?object_id=${made.body.id}`, {
+    key: tenant.owner_key,
+  });
+  expect(log.body.audit_log).toMatchObject([
+    { action: 'export_destination.created', after: { credentials: { changed: true } } },
+  ]);
+  for (const secret of Object.values(store_key)) expect(log.text).not.toContain(secret);
   const exporter = await world.startExporter();
   const asked = await ask(made.body.id);
   const done = await ended(world, tenant.owner_key, asked.body.id);
@@ -75,7 +82,7 @@ test('files are in the bucket below the folder of their organization; a reader i
   expect(rowsIn(bytes)).toHaveLength(file.rows);
   const [audited] = await world.db('audit_events').where({ object_id: made.body.id });
   expect(audited).toMatchObject({ action: 'export_destination.created' });
-  expect(JSON.stringify(audited)).not.toContain('credentials":{');
+  expect(JSON.stringify(audited)).toContain('"credentials":{"changed":true}');
 });
 
 test.each([

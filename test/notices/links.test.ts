@@ -77,6 +77,17 @@ test('one confirmation by a session decides, once: another shows the first answe
     { used_by: null, ended_at: expect.any(Date) },
     { used_by: linked.person_id, ended_at: expect.any(Date) },
   ]);
+  const log = await world.call('get', `/v1/audit-log?object_id=${linked.ticket_id}`, {
+    key: linked.owner_key,
+  });
+  expect(log.body.audit_log).toMatchObject([
+    {
+      ...{ action: 'cost_ticket.denied', before: { status: 'open' } },
+      actor: { type: 'user', id: linked.person_id },
+      session_id: expect.stringMatching(/^key_/),
+      after: { status: 'denied', note: 'too dear' },
+    },
+  ]);
 });
 
 test('two who confirm at once have one verdict', async () => {

@@ -172,6 +172,8 @@ export async function openTestGateway(given: {
     log,
   );
   const gateway = await openGateway({ settings, control_plane, log });
+  // A busy machine may take longer than callers are made to wait.
+  gateway.cost_wait_ms = 60_000;
   const reload = async () => (made.configuration as Configuration).reload();
   const server = createServer(createApp(gateway, { reload }).callback());
   const sockets = attachSockets(server, gateway);

@@ -1,5 +1,7 @@
+import { execFile } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { root } from '../../runtime/root';
 
 // The fences of README and docs/: recipes that tests run, and texts that are only read.
@@ -66,6 +68,18 @@ export function stepsOf({ language, text }: Block): RecipeStep[] {
 
 function goesOn(command: string, next: string): boolean {
   return command.endsWith('\\') || command.split("'").length % 2 === 0 || next.startsWith('    ');
+}
+
+/** What a script prints. A cost that is pending, as on a busy machine, is asked for again. */
+export async function printedBy(script: string, env: Record<string, string>): Promise<string> {
+  for (let left = 5; ; left -= 1) {
+    const { stdout } = await promisify(execFile)(
+      process.execPath,
+      ['--input-type=module', '-e', script],
+      { cwd: root, env: { ...process.env, ...env } },
+    );
+    if (left === 0 || !stdout.startsWith('pending')) return stdout;
+  }
 }
 
 // Texts that differ from run to run, and the patterns that may stand in their place.

@@ -44,8 +44,9 @@ const gateway: Record<string, string> = {
   pipeline: 'call exchange stages',
   sockets: 'call config families identity pipeline stages upstreams wire',
   mcp: 'call config control-plane exchange families identity pipeline policy stages upstreams wire',
+  key: 'call config limits stages',
   models: 'call config stages upstreams',
-  routes: 'call config families mcp models pipeline sockets stages',
+  routes: 'call config families key mcp models pipeline sockets stages',
   'family-table': 'config families routes sockets',
   adopt: 'call counting families stages',
   reports: 'call',
@@ -88,6 +89,7 @@ const domain: Record<string, string> = {
   secrets: '',
   sql: 'errors',
   money: 'errors',
+  'time-zones': 'errors sql',
   pages: 'sql',
   lists: 'digest errors pages sql',
   named: '',
@@ -95,6 +97,7 @@ const domain: Record<string, string> = {
   events: 'errors sql',
   'copy-text': 'sql',
   'audit-events': 'pages sql',
+  'audit-log': 'lists pages sql',
   'event-places': 'events sql',
   gateways: 'errors ids pages sql',
   shares: '',
@@ -102,8 +105,9 @@ const domain: Record<string, string> = {
   people: 'digest errors lists pages sql texts trace',
   notices: 'digest errors ids pages secrets sql',
   spend: 'errors people sql',
-  ledger: 'audit-events errors events ids lists money named pages people secrets sql trace',
-  exports: 'copy-text errors ids money pages people secrets sql',
+  ledger:
+    'audit-events errors events ids lists money named pages people secrets sql time-zones trace',
+  exports: 'copy-text errors ids money pages people secrets sql time-zones',
   payments: 'audit-events errors ledger lists money pages secrets sql',
 };
 

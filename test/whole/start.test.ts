@@ -1,15 +1,12 @@
-import { execFile } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { promisify } from 'node:util';
-import { root } from '../../runtime/root';
 import type { Demo } from '../../sandbox/demo/facts';
 import { type Birth, birthOf, isAlive } from '../../sandbox/processes/leftovers';
 import { pressFirst } from '../support/payments/sandbox';
-import { blocksOf, documents } from '../support/recipes';
+import { blocksOf, documents, printedBy } from '../support/recipes';
 import { until } from '../support/until';
 import { requireClosed } from './closed-start';
 import { npmStart, printedCalls, type Started, shell, status, typesOf } from './npm-start';
@@ -62,11 +59,7 @@ test("the README's recipes for each client print what stands behind them", async
   expect(recipes.length).toBeGreaterThanOrEqual(7);
   for (const { text: recipe } of recipes) {
     const script = recipe.replaceAll('http://127.0.0.1:8081', first.gateway_url);
-    const { stdout } = await promisify(execFile)(
-      process.execPath,
-      ['--input-type=module', '-e', script],
-      { cwd: root, env: { ...process.env, SVC_GATEWAY_KEY: first.keys.gateway } },
-    );
+    const stdout = await printedBy(script, { SVC_GATEWAY_KEY: first.keys.gateway });
     const promised = [...recipe.matchAll(/ \/\/ (.+)$/gm)].map(([, words]) => words);
     if (promised.length > 0) expect(stdout.trimEnd().split('\n')).toEqual(promised);
     else expect(stdout).toContain('You said: Hello. This is gpt-4o-mini of the sandbox.');

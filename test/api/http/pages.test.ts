@@ -137,6 +137,7 @@ const listed: Record<string, Listed> = {
   '/v1/notice-messages': ownList(() => '/v1/notice-messages', 'notice_messages'),
   '/v1/notices': ownList(() => '/v1/notices', 'notices'),
   '/v1/audit-events': ownList(() => '/v1/audit-events', 'audit_events'),
+  '/v1/audit-log': ownList(() => '/v1/audit-log', 'audit_events'),
 };
 
 function adminList(path: string, table: string) {

@@ -67,6 +67,25 @@ test('reserve and settle answer every stated field, in major units', async () =>
   ]);
   const again = await settle(settleBody(org_id, reservation_id, 500));
   expect(again.body).toEqual(settled.body);
+  const with_lines = await settle({ ...settleBody(org_id, reservation_id, 500), with_cost: true });
+  expect(with_lines.body).toEqual({
+    ...settled.body,
+    price_lines: [{ what: 'input', quantity: '500', unit_price: '0.000001', amount: '0.0005' }],
+  });
+});
+
+test('a settle that asks for lines has none where nothing was charged or held', async () => {
+  const { org_id } = await funded(1);
+  const { reservation_id } = (await reserve(reserveBody(org_id, 2_000))).body;
+  const canceled = { org_id, outcome: 'canceled', with_cost: true };
+  expect((await settle({ ...canceled, reservation_id })).body.price_lines).toEqual([]);
+  const unknown = await settle({ ...canceled, request_id: randomUUID() });
+  expect([unknown.status, unknown.body.price_lines]).toEqual([200, undefined]);
+});
+
+test('the standing of a caller of no organization is 404', async () => {
+  const { status, body } = await post('keys/standing', { org_id: 'org_unknown' });
+  expect([status, body.error.param]).toEqual([404, 'org_id']);
 });
 
 test('what is optional may be absent or null; a completion without a cap holds the setting', async () => {

@@ -31,18 +31,20 @@ beforeAll(async () => {
       return { status: answer.statusCode, text: await answer.body.text() };
     };
     if (body?.items && req.url?.endsWith('/batch')) {
-      const known = body.items.filter((item) => !isNew(item.body));
+      const known = body.items.filter((item) => newIn(item.body) === undefined);
       taken.push(...known.map(({ op }) => op));
-      const unknown = body.items.filter((item) => isNew(item.body));
-      const lines = unknown.map(({ id }): BatchLine => ({ id, status: 422, body: refusal }));
+      const unknown = body.items.filter((item) => newIn(item.body) !== undefined);
+      const lines = unknown.map(
+        ({ id, body: item }): BatchLine => ({ id, status: 422, body: refusalOf(newIn(item)) }),
+      );
       const answered = known.length === 0 ? '' : (await passOn({ items: known })).text;
       res.writeHead(200, { 'content-type': 'application/x-ndjson' });
       res.end(`${lines.map((line) => `${JSON.stringify(line)}\n`).join('')}${answered}`);
       return;
     }
-    if (body !== undefined && isNew(body)) {
+    if (body !== undefined && newIn(body) !== undefined) {
       res.writeHead(422, { 'content-type': 'application/json' });
-      res.end(JSON.stringify(refusal));
+      res.end(JSON.stringify(refusalOf(newIn(body))));
       return;
     }
     if (req.url?.endsWith('/redeem-ticket')) taken.push('redeem');
@@ -63,17 +65,20 @@ interface Body {
   items?: BatchItem[];
 }
 
-const isNew = (body: object) => 'trace_label' in body || 'identity_proof_method' in body;
+const newer = ['trace_label', 'identity_proof_method', 'tags', 'with_cost'];
 
-const refusal = {
+/** The first member that the older API does not know. */
+const newIn = (body: object) => Object.keys(body).find((name) => newer.includes(name));
+
+const refusalOf = (param: string | undefined) => ({
   type: 'error',
   error: {
     code: 'unknown_field',
-    message: 'trace_label is not a known field.',
+    message: `${param} is not a field of this request.`,
     type: 'invalid_request_error',
-    param: 'trace_label',
+    param,
   },
-};
+});
 
 test('calls reserve and settle to their real cost, and a ticket is redeemed', async () => {
   const gateway = await world.openGateway({ api_urls: [older_url] });
@@ -90,4 +95,23 @@ test('calls reserve and settle to their real cost, and a ticket is redeemed', as
   expect(again.status).toBe(402);
   await gateway.close();
   expect(taken).toEqual(['reserve', 'settle', 'reserve', 'redeem']);
+});
+
+test('a call with tags that asks for its cost goes on without them, and is told the cost alone', async () => {
+  const gateway = await world.openGateway({ api_urls: [older_url] });
+  taken.length = 0;
+  const { status, text } = await post(
+    `${gateway.url}/v1/chat/completions`,
+    world.key,
+    chat('Hello'),
+    { 'x-svc-tags': 'nightly', 'x-svc-include-cost': 'true' },
+  );
+  expect(status).toBe(200);
+  const { actual_cost_nanos } = await lastCharge(world, world.org.org_id);
+  const cost = Number(actual_cost_nanos) / 1e9;
+  const { usage } = JSON.parse(text);
+  expect(usage).toMatchObject({ cost, cost_details: { cost: String(cost), currency: 'USD' } });
+  expect(usage.cost_details).not.toHaveProperty('lines');
+  await gateway.close();
+  expect(taken).toEqual(['reserve', 'settle']);
 });

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { request } from 'undici';
 import * as members from '../../../domain/people/members';
 import * as organizations from '../../../domain/people/organizations';
 import { many } from '../../../domain/sql';
@@ -104,6 +105,20 @@ test('a token of the identity provider as it is calls and pays as the bound user
   expect(second.status).toBe(200);
   expect(await eventOf(by_key)).toMatchObject({ identity_proof_method: 'gateway_key' });
   await lastCharge(world, world.org.org_id);
+});
+
+test('GET /v1/key tells a person whom a token names what they may spend', async () => {
+  const { access_token } = await idp.tokens('nina');
+  const answer = await request(`${url}/v1/key`, {
+    headers: { authorization: `Bearer ${access_token}` },
+  });
+  expect([answer.statusCode, await answer.body.json()]).toMatchObject([
+    200,
+    {
+      ...{ id: null, user_id, team_id, identity_proof_method: 'signed_assertion' },
+      wallet: { owner_type: 'organization', balance: expect.any(Number) },
+    },
+  ]);
 });
 
 test('a proof that fails is 401, and never tried as the other or as a header', async () => {

@@ -1,0 +1,41 @@
+import { AppError } from '../../domain/errors';
+import type { PriceLine } from '../../domain/ledger/price-sheet';
+import { decimalText, NANOS_PER_UNIT } from '../../domain/money';
+import type { Identified } from '../call/call';
+import type { Cost } from '../call/cost';
+
+const ASK_HEADER = 'x-svc-include-cost';
+/** The cost, or that it is not known yet: as headers, or as trailers of what was begun before. */
+export const cost_headers = ['x-svc-cost', 'x-svc-cost-currency', 'x-svc-cost-status'] as const;
+
+/**
+ * True if the caller is to be told what the call costs: by its header, else by its key's setting.
+ * Throws 422 for a header that says neither.
+ */
+export function asksCost({ ctx, identity }: Pick<Identified, 'ctx' | 'identity'>): boolean {
+  const given = ctx.req.headers[ASK_HEADER];
+  if (given === undefined) return identity.include_cost === true;
+  const said = String(given).trim().toLowerCase();
+  if (said === 'true' || said === 'false') return said === 'true';
+  throw new AppError(
+    'invalid_field',
+    `${ASK_HEADER} is true or false: true adds the cost to the answer's usage, false leaves it out.`,
+    { param: ASK_HEADER },
+  );
+}
+
+/** What a settlement came to, in the words of an answer. */
+export function costOf(
+  { actual_cost, price_lines }: { actual_cost: number; price_lines?: PriceLine[] | undefined },
+  currency: string,
+): Cost {
+  // Its nanos are an integer that a double holds.
+  const nanos = BigInt(Math.round(actual_cost * Number(NANOS_PER_UNIT)));
+  return { amount: decimalText(nanos), currency, lines: price_lines };
+}
+
+/** The headers, or trailers, that tell a cost; undefined: it is not known yet. */
+export function costHeaders(cost: Cost | undefined): Record<string, string> {
+  if (cost === undefined) return { 'x-svc-cost-status': 'pending' };
+  return { 'x-svc-cost': cost.amount, 'x-svc-cost-currency': cost.currency };
+}

@@ -1,0 +1,206 @@
+import { type Db, many } from '../../../domain/sql';
+import {
+  type Answer,
+  type CallApi,
+  makePerson,
+  makeTenant,
+  refusal,
+  startApi,
+  type Tenant,
+} from '../../support/api';
+import { makeKey, platformKey } from '../../support/keys';
+
+// Who reads the audit log, and what they find in it.
+
+let db: Db;
+let call: CallApi;
+let close: () => Promise<void>;
+let tenant: Tenant;
+let platform: string;
+
+beforeAll(async () => {
+  ({ db, call, close } = await startApi());
+  tenant = await makeTenant(db);
+  platform = await platformKey(db);
+});
+
+afterAll(() => close());
+
+const log = (query = '', key = tenant.owner_key) => call('get', `/v1/audit-log${query}`, { key });
+const actions = ({ body }: Answer) =>
+  body.audit_log.map(({ action }: { action: string }) => action) as string[];
+
+test('a row says who, in which session, what, before and after', async () => {
+  const person = await makePerson({ db, call }, tenant, 'admin');
+  const { body: session } = await call('post', '/v1/sessions', {
+    body: { access_key: person.key },
+  });
+  const at = `/v1/organizations/${tenant.org_id}`;
+  const given = {
+    key: session.key,
+    body: { name: 'Acme' },
+    headers: { 'x-request-id': 'label-3' },
+  };
+  expect((await call('patch', at, given)).status).toBe(200);
+  const { body } = await log(`?session_id=${session.id}`);
+  const { name: was } = body.audit_log[0].before;
+  expect(body).toEqual({
+    audit_log: [
+      {
+        id: expect.stringMatching(/^aud_/),
+        created_at: expect.any(String),
+        org_id: tenant.org_id,
+        actor: { type: 'user', id: person.user_id, name: expect.stringMatching(/^Ann /) },
+        key_id: session.id,
+        session_id: session.id,
+        request_id: 'label-3',
+        action: 'organization.changed',
+        object: { type: 'organization', id: tenant.org_id },
+        before: { name: was },
+        after: { name: 'Acme' },
+        seq: expect.any(Number),
+        prev_hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+        hash: expect.stringMatching(/^[0-9a-f]{64}$/),
+      },
+    ],
+    has_more: false,
+    total: 1,
+  });
+  expect(was).toMatch(/^Org /);
+});
+
+test('filters find by actor, action, object, session and time; a new one changes nothing of another tenant', async () => {
+  const body = { name: 'found', token_type: 'access' };
+  const made = await call('post', '/v1/tokens', { key: tenant.owner_key, body });
+  await call('delete', '/v1/tokens/found', { key: tenant.owner_key });
+  const { id } = made.body;
+  expect(actions(await log(`?object_id=${id}`))).toEqual(['key.ended', 'key.created']);
+  expect(actions(await log(`?object_id=${id}&sort=created_at`))).toEqual([
+    'key.created',
+    'key.ended',
+  ]);
+  expect(actions(await log(`?object_id=${id}&action=key.ended`))).toEqual(['key.ended']);
+  const [row] = (await log(`?object_id=${id}`)).body.audit_log;
+  expect(row.actor).toMatchObject({ type: 'key' });
+  for (const query of [`actor=${row.actor.id}`, 'actor_type=key', 'object_type=key'])
+    expect(actions(await log(`?object_id=${id}&${query}`))).toHaveLength(2);
+  for (const query of ['actor=user_x', 'actor_type=user', 'object_type=team', 'session_id=key_x'])
+    expect(actions(await log(`?object_id=${id}&${query}`))).toEqual([]);
+  const [from, to] = ['2020-01-01', '2020-01-02'];
+  expect(actions(await log(`?object_id=${id}&from=${from}`))).toHaveLength(2);
+  expect(actions(await log(`?object_id=${id}&from=${from}&to=${to}`))).toEqual([]);
+  const other = await makeTenant(db);
+  expect(actions(await log(`?object_id=${id}`, other.owner_key))).toEqual([]);
+  expect(actions(await log(`?actor=${row.actor.id}`, other.owner_key))).toEqual([]);
+});
+
+test('parts by cursor are the whole log, and a cursor is of its filters alone', async () => {
+  const whole = await log('?per_page=200');
+  const seen: string[] = [];
+  let next: string | null = 'first';
+  let second: string | undefined;
+  while (next !== null) {
+    const { status, body } = await log(`?per_page=3&cursor=${encodeURIComponent(next)}`);
+    expect(status).toBe(200);
+    seen.push(...body.audit_log.map(({ id }: { id: string }) => id));
+    next = body.next;
+    second ??= body.next;
+  }
+  expect(seen).toEqual(whole.body.audit_log.map(({ id }: { id: string }) => id));
+  const foreign = await log(
+    `?per_page=3&object_type=key&cursor=${encodeURIComponent(second ?? '')}`,
+  );
+  expect(refusal(foreign)).toMatchObject({ status: 422, param: 'cursor' });
+});
+
+test('org:members reads its own log, the platform all of it and its own', async () => {
+  const other = await makeTenant(db);
+  for (const key of [tenant.billing_key, tenant.member_key])
+    expect((await log('', key)).status).toBe(403);
+  expect(
+    (await log('', await makeKey(db, tenant.org_id, { scopes: ['org:members'] }))).status,
+  ).toBe(200);
+  for (const org_id of [tenant.org_id, 'platform'])
+    expect((await log(`?org_id=${org_id}`, other.owner_key)).status).toBe(404);
+  const price = { provider: 'openai', model: 'of-the-log', input_per_1m: 1 };
+  await call('post', '/v1/admin/model-pricing', { key: platform, body: price });
+  const orgs = async (query: string) => {
+    const { body } = await log(`?per_page=200${query}`, platform);
+    return new Set(body.audit_log.map(({ org_id }: { org_id: string | null }) => org_id));
+  };
+  expect(await orgs('&org_id=platform')).toEqual(new Set([null]));
+  expect(await orgs(`&org_id=${tenant.org_id}`)).toEqual(new Set([tenant.org_id]));
+  expect(await orgs('')).toEqual(expect.objectContaining({}));
+  expect([...(await orgs(''))]).toEqual(expect.arrayContaining([null, tenant.org_id]));
+  const [row] = (await log('?org_id=platform', platform)).body.audit_log;
+  expect(row).toMatchObject({ action: 'price.created', actor: { type: 'platform' } });
+  expect((await log('?org_id=org_x', platform)).status).toBe(404);
+});
+
+test('what a program or a terminal did names it', async () => {
+  await many(db, 'update organizations set reserve_buffer_pct = 9 where id = :org_id', {
+    org_id: tenant.org_id,
+  });
+  const [row] = (await log('?action=organization.changed')).body.audit_log;
+  expect(row).toMatchObject({
+    actor: { type: 'system', id: null, name: 'test' },
+    session_id: null,
+  });
+  expect(actions(await log('?actor=test&action=organization.changed'))).toHaveLength(1);
+});
+
+test.each([
+  ['from=yesterday', 'from'],
+  ['from=2026-06-02&to=2026-06-01', 'to'],
+  ['actor_type=robot', 'actor_type'],
+  ['cursor=nonsense', 'cursor'],
+  ['sort=name', 'sort'],
+  ['unknown=1', 'unknown'],
+])('%s is refused with its field', async (query, param) => {
+  expect(refusal(await log(`?${query}`))).toMatchObject({ status: 422, param });
+});
+
+test('a new version of a price says what it replaces', async () => {
+  const body = { provider: 'openai', model: 'twice', input_per_1m: 1, output_per_1m: 2 };
+  const made = await call('post', '/v1/admin/model-pricing', { key: platform, body });
+  const at = `/v1/admin/model-pricing/${made.body.id}`;
+  await call('put', at, { key: platform, body: { input_per_1m: 3 } });
+  const { body: found } = await log(`?object_id=${made.body.id}`, platform);
+  expect(found.audit_log[0]).toMatchObject({
+    ...{ action: 'price.created', before: { input_per_1m: 1 }, after: { input_per_1m: 3 } },
+  });
+});
+
+test('nothing secret is in any row', async () => {
+  const word = 'planted-secret';
+  const secrets = { secret_key: `sk_${word}`, webhook_secret: `whsec_${word}` };
+  const config = { payment_provider_b: { enabled: true, ...secrets } };
+  await call('put', '/v1/admin/payments/config', { key: platform, body: config });
+  await call('post', '/v1/admin/issuers', {
+    key: platform,
+    body: {
+      ...{ name: 'IdP', issuer: 'https://idp.example.com', client_id: 'c', client_secret: word },
+      ...{ jwks_url: 'https://idp.example.com/jwks', token_url: 'https://idp.example.com/token' },
+      authorization_url: 'https://idp.example.com/authorize',
+    },
+  });
+  const key = await call('post', '/v1/tokens', {
+    ...{ key: tenant.owner_key, body: { name: 'planted', token_type: 'access' } },
+  });
+  const rotated = await call('post', '/v1/tokens/planted/rotate', { key: tenant.owner_key });
+  await db('notice_destinations').insert({
+    ...{ org_id: tenant.org_id, name: 'W', channel: 'webhook', kinds: ['ticket_created'] },
+    ...{ url: `https://hooks.example.com/${word}`, credentials: { secret: word }, created_by: 'x' },
+  });
+  const rows = await db('audit_events').select();
+  const text = JSON.stringify(rows);
+  expect(text).not.toContain(word);
+  for (const value of [key.body.key, rotated.body.key]) {
+    expect(value).toMatch(/^svc_ak_/);
+    expect(text).not.toContain(value);
+  }
+  for (const { hash } of await many<{ hash: string }>(db, 'select hash from token_secrets'))
+    expect(text).not.toContain(hash);
+  const made = rows.find(({ action }) => action === 'notice_destination.created');
+  expect(made.after).toMatchObject({ url: { changed: true }, credentials: { changed: true } });
+});
