@@ -56,7 +56,12 @@ export function Wallet() {
     ...reading('GET /api/wallets/:id', { names: { id } }),
     refetchInterval: 30_000,
   });
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (error)
+    return (
+      <Page title="Wallet">
+        <Failure error={error} retry={() => void refetch()} />
+      </Page>
+    );
   if (data === undefined) return <Loading />;
   return (
     <Page title={`Wallet of ${data.owner_name}`} about={<CopyId value={id} />}>
