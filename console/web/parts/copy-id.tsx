@@ -12,7 +12,7 @@ export function CopyId({ value, label }: { value: string; label?: string }) {
             size="compact-xs"
             className="id"
             onClick={copy}
-            aria-label={copied ? `Copied ${value}` : `Copy ${value}`}
+            aria-label={copied ? `Copied ${value}` : `${shown}: copy it`}
           >
             {copied ? 'Copied' : shown}
           </Button>

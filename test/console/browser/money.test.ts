@@ -1,8 +1,12 @@
 import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
-import { api, demo, visit } from '../../support/console/visitor';
+import { violations } from '../../support/console/axe';
+import { api, demo, picture, visit } from '../../support/console/visitor';
 import { pressFirst } from '../../support/payments/sandbox';
 import { until } from '../../support/until';
+
+/** What fades in has come; axe would read its colours half-way. */
+const SETTLED_MS = 400;
 
 let browser: Browser;
 
@@ -91,6 +95,46 @@ describe('a call that no wallet covers', () => {
     expect(complaints).toEqual([]);
     await context.close();
   });
+
+  test.each(['light', 'dark'] as const)(
+    'has what axe asks for in %s colours: in the inbox, in both dialogs, and on its own page',
+    async (scheme) => {
+      const { page, context, complaints } = await visit(browser, { role: 'billing_admin', scheme });
+      const held = call();
+      await page.goto('/tickets');
+      await page.getByText('a call is waiting now').waitFor();
+      const look = async (name: string) => {
+        // A tooltip is in no landmark, and the pointer may rest on something.
+        await page.mouse.move(0, 0);
+        await page.waitForTimeout(SETTLED_MS);
+        await picture(page, `${name}-${scheme}`);
+        expect([name, await violations(page)]).toEqual([name, []]);
+      };
+      await look('tickets-open');
+      await page.getByRole('button', { name: 'Approve' }).click();
+      await page.getByLabel('Amount in USD').waitFor();
+      await look('ticket-approve');
+      await page.keyboard.press('Escape');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      await page
+        .getByRole('link', { name: /Mo Member|Research/ })
+        .first()
+        .click();
+      await page.getByRole('heading', { name: /^Ticket of/ }).waitFor();
+      await look('ticket');
+      await page.getByRole('link', { name: 'of the organization' }).click();
+      await page.getByRole('heading', { name: /^Wallet of/ }).waitFor();
+      await look('wallet');
+      await page.goBack();
+      await page.getByRole('button', { name: 'Deny' }).click();
+      await page.getByLabel('Reason').waitFor();
+      await look('ticket-deny');
+      await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+      expect((await held).status).toBe(403);
+      expect(complaints).toEqual([]);
+      await context.close();
+    },
+  );
 
   test('is denied with a reason, which its caller reads', async () => {
     const { page, context } = await visit(browser, { role: 'billing_admin' });
