@@ -6,5 +6,7 @@ export const screens = [
   '/top-up',
   '/top-up/return',
   '/keys',
+  '/people',
+  '/people?tab=teams',
   '/no-such-page',
 ] as const;

@@ -50,6 +50,11 @@ export const screens: readonly Screen[] = [
       shown: (me) => inOrg(me) && (me.user !== null || may(me, 'tokens:write')),
     },
   },
+  {
+    path: '/people',
+    load: async () => (await import('../screens/people')).People,
+    nav: { label: 'People', shown: inOrg },
+  },
 ];
 
 /** Where the badge of open tickets stands. */
