@@ -8,5 +8,10 @@ export const screens = [
   '/keys',
   '/people',
   '/people?tab=teams',
+  '/settings',
+  '/settings?tab=budgets',
+  '/settings?tab=organization',
+  '/settings?tab=notices',
+  '/settings?tab=audit',
   '/no-such-page',
 ] as const;

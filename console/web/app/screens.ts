@@ -55,6 +55,11 @@ export const screens: readonly Screen[] = [
     load: async () => (await import('../screens/people')).People,
     nav: { label: 'People', shown: inOrg },
   },
+  {
+    path: '/settings',
+    load: async () => (await import('../screens/settings')).Settings,
+    nav: { label: 'Settings', shown: everybody },
+  },
 ];
 
 /** Where the badge of open tickets stands. */

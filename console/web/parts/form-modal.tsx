@@ -76,7 +76,7 @@ export function FormModal({
               type="submit"
               loading={is_busy}
               disabled={!is_ready}
-              {...(is_dangerous ? { color: 'red' } : {})}
+              {...(is_dangerous ? { color: 'red.9' } : {})}
             >
               {label}
             </Button>

@@ -3,8 +3,9 @@ import { useDebouncedCallback } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
-import { call, Refusal } from '../api/client';
+import { call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { act } from '../parts/act';
 import { State } from '../parts/badge';
 import { DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
@@ -130,13 +131,10 @@ function Inside({ team }: { team: Team }) {
     }),
   );
   const change = (work: () => Promise<unknown>) =>
-    void work()
-      .then(() => refresh(TEAMS, '/api/organizations/:id/members', '/api/keys'))
-      .catch((error: unknown) => {
-        const message =
-          error instanceof Refusal ? error.message : 'This is a fault of the console.';
-        notifications.show({ color: 'red', title: 'That did not work', message });
-      });
+    void act(async () => {
+      await work();
+      await refresh(TEAMS, '/api/organizations/:id/members', '/api/keys');
+    });
   const at = (user_id: string) => ({ id, team_id: team.id, user_id });
   const one = '/api/organizations/:id/teams/:team_id/members/:user_id' as const;
   return (
