@@ -6,6 +6,7 @@ export const screens = [
   '/top-up',
   '/top-up/return',
   '/keys',
+  '/chat',
   '/people',
   '/people?tab=teams',
   '/settings',

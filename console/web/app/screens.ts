@@ -51,6 +51,11 @@ export const screens: readonly Screen[] = [
     },
   },
   {
+    path: '/chat',
+    load: async () => (await import('../screens/chat')).Chat,
+    nav: { label: 'Chat', shown: (me) => me.user !== null },
+  },
+  {
     path: '/people',
     load: async () => (await import('../screens/people')).People,
     nav: { label: 'People', shown: inOrg },

@@ -126,7 +126,8 @@ function Actor({ change: { actor } }: { change: Change }) {
 
 /** The thing by its name, if it says one. */
 function Which({ change: { object, before, after } }: { change: Change }) {
-  const name = after?.name ?? before?.name;
+  // The name of a session says nothing to people.
+  const name = object.type === 'session' ? undefined : (after?.name ?? before?.name);
   return (
     <Group gap={4}>
       <span className="wrap">

@@ -59,7 +59,8 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
     },
     min: 0,
     thousandSeparator: ' ',
-    disabled: is_locked,
+    // Locked, but still to be read.
+    readOnly: is_locked,
   });
   const save = async (event: FormEvent) => {
     event.preventDefault();
@@ -83,7 +84,7 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
           onChange={(time_zone) => time_zone && set({ time_zone })}
           allowDeselect={false}
           searchable
-          disabled={is_locked}
+          readOnly={is_locked}
         />
         <NumberInput
           label={`A wallet is low below, in ${settings.currency}`}
@@ -108,7 +109,7 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
           value={now.manual_credit}
           onChange={(value) => set({ manual_credit: (value ?? 'allowed') as 'allowed' })}
           allowDeselect={false}
-          disabled={is_locked}
+          readOnly={is_locked}
         />
         <Switch
           label="Members may top up their own wallets"

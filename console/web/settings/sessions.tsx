@@ -95,6 +95,8 @@ export function Sessions() {
 }
 
 async function signOutEverywhere(): Promise<void> {
+  // The key of this session's chat lives by itself.
+  await send('DELETE', '/api/chat/key');
   await call('DELETE /api/sessions');
   // The session is over; this takes its cookie away.
   await send('DELETE', '/api/session');
