@@ -9,6 +9,7 @@ export const screens = [
   '/chat',
   '/people',
   '/people?tab=teams',
+  '/events',
   '/settings',
   '/settings?tab=budgets',
   '/settings?tab=organization',
@@ -16,3 +17,6 @@ export const screens = [
   '/settings?tab=audit',
   '/no-such-page',
 ] as const;
+
+/** Those that only operators of the platform see something on. */
+export const operator_screens = ['/gateways', '/config', '/workers'] as const;

@@ -174,7 +174,7 @@ function Inside({ team }: { team: Team }) {
                   <Button
                     size="compact-sm"
                     variant="default"
-                    aria-label={`Take ${name} out; revokes their keys for this team`}
+                    aria-label={`Take out ${name}; revokes their keys for this team`}
                     onClick={() => change(() => call(`DELETE ${one}`, { names: at(user_id) }))}
                   >
                     Take out

@@ -204,7 +204,7 @@ function Addresses({ destination: { id, recipients } }: { destination: Destinati
               )}
               <Button
                 variant="default"
-                aria-label={`Take ${one.address} out`}
+                aria-label={`Take out ${one.address}`}
                 onClick={() =>
                   void change(() =>
                     call('DELETE /api/notice-recipients/:id', { names: { id: one.id } }),

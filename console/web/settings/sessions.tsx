@@ -7,6 +7,7 @@ import { act } from '../parts/act';
 import { State } from '../parts/badge';
 import { DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
+import { listed } from '../parts/lists';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { useMe } from '../session/me';
@@ -26,8 +27,6 @@ export function Sessions() {
   const query = useQuery({
     ...reading('GET /api/sessions'),
     enabled: me.user !== null,
-    // The list is short: it comes whole.
-    select: ({ sessions }) => ({ sessions, has_more: false }),
   });
   if (me.user === null)
     return (
@@ -50,8 +49,8 @@ export function Sessions() {
       </Group>
       <DataTable
         label="My sessions"
-        query={query as never}
-        itemsOf={({ sessions }: { sessions: Session[]; has_more: boolean }) => sessions}
+        query={listed(query)}
+        itemsOf={({ sessions }) => sessions}
         keyOf={({ id }) => id}
         columns={[
           { title: 'Signed in by', cell: ({ method }) => methods[method] },
