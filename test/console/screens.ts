@@ -19,4 +19,13 @@ export const screens = [
 ] as const;
 
 /** Those that only operators of the platform see something on. */
-export const operator_screens = ['/gateways', '/config', '/workers'] as const;
+export const operator_screens = [
+  '/setup',
+  '/setup?step=2',
+  '/setup?step=3',
+  '/setup?step=4',
+  '/setup?step=5',
+  '/gateways',
+  '/config',
+  '/workers',
+] as const;

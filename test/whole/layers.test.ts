@@ -135,7 +135,9 @@ const web: Record<string, string> = {
   operations: 'api parts session',
   people: 'api parts session',
   settings: 'api parts session tickets',
-  screens: 'api base chat keys operations parts payments people session settings tickets wallets',
+  setup: 'api keys parts session',
+  screens:
+    'api base chat keys operations parts payments people session settings setup tickets wallets',
   app: 'api base parts screens session tickets',
   theme: '',
   main: 'api app base theme',

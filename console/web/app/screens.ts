@@ -71,6 +71,11 @@ export const screens: readonly Screen[] = [
     },
   },
   {
+    path: '/setup',
+    load: async () => (await import('../screens/setup')).Setup,
+    nav: { label: 'Set up', shown: operates },
+  },
+  {
     path: '/gateways',
     load: async () => (await import('../screens/gateways')).Gateways,
     nav: { label: 'Gateways', shown: operates },

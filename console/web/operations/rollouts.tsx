@@ -19,7 +19,7 @@ const columns: Column<Rollout>[] = [
     title: 'Version',
     cell: ({ version, from_version }) => `${version}, from ${versionWords(from_version)}`,
   },
-  { title: 'Group', cell: ({ group }) => <span className="wrap">{group}</span> },
+  { title: 'Group', cell: ({ group }) => group },
   { title: 'Stage', cell: stageWords },
   {
     title: 'State',

@@ -7,7 +7,7 @@ import { ChangesDialog } from '../operations/changes';
 import { NewVersion } from '../operations/new-version';
 import { OnlyOperators } from '../operations/only-operators';
 import { RollOut, Rollouts } from '../operations/rollouts';
-import { type Version, versionWords } from '../operations/words';
+import type { Version } from '../operations/words';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
 import { type Column, DataTable } from '../parts/data-table';
@@ -21,7 +21,7 @@ import { Time } from '../parts/time';
 const columns: Column<Version>[] = [
   { title: 'Version', cell: ({ version }) => version },
   { title: 'Note', cell: ({ note }) => <span className="wrap">{note ?? '–'}</span> },
-  { title: 'By', cell: ({ created_by }) => <PersonName id={created_by} /> },
+  { title: 'By', cell: ({ created_by }) => <Maker id={created_by} /> },
   { title: 'Made', cell: ({ created_at }) => <Time at={created_at} /> },
   {
     title: 'Content',
@@ -34,6 +34,16 @@ const columns: Column<Version>[] = [
       is_staged ? <State word="by rollout" kind="info" /> : <State word="to all" kind="neutral" />,
   },
 ];
+
+/** A person by name; an operator's key, which stands for nobody, says so. */
+function Maker({ id }: { id: string }) {
+  if (!id.startsWith('key_')) return <PersonName id={id} />;
+  return (
+    <Group gap={4}>
+      an operator <CopyId value={id} />
+    </Group>
+  );
+}
 
 /** Versions of the gateways' configuration, what each changed, and their rollouts. */
 export function Config() {
@@ -58,7 +68,10 @@ function Inside() {
   return (
     <Page
       title="Configuration"
-      about={current && `Gateways are to run ${versionWords(current.version)}.`}
+      about={
+        current &&
+        `Gateways are to run ${current.config ? `version ${current.version}` : 'their own files'}.`
+      }
       actions={
         <>
           <LinkButton to="/gateways" variant="default">

@@ -27,7 +27,7 @@ const columns: Column<Gateway>[] = [
       </Group>
     ),
   },
-  { title: 'Group', cell: ({ group }) => <span className="wrap">{group}</span> },
+  { title: 'Group', cell: ({ group }) => group },
   {
     title: 'Configuration',
     cell: ({ drift, error }) => (
