@@ -5,6 +5,8 @@ export const screens = [
   '/wallets',
   '/top-up',
   '/top-up/return',
+  '/spend',
+  '/payments',
   '/keys',
   '/no-such-page',
 ] as const;

@@ -9,4 +9,5 @@ export const peopleRows = [
   row('get', '/api/organizations/:id/teams', '/v1/organizations/:id/teams'),
   row('get', '/api/organizations/:id/teams/:team_id', '/v1/organizations/:id/teams/:team_id'),
   row('get', '/api/organizations/:id/agents', '/v1/organizations/:id/agents'),
+  row('get', '/api/organizations/:id/agents/:agent_id', '/v1/organizations/:id/agents/:agent_id'),
 ];

@@ -13,7 +13,7 @@ interface Told {
 const concerns: readonly [begin: string, paths: string[]][] = [
   ['cost_ticket', ['/api/tickets', '/api/wallets', '/api/chat/tickets']],
   ['wallet', ['/api/wallets', '/api/me']],
-  ['payment', ['/api/payments', '/api/wallets', '/api/chat']],
+  ['payment', ['/api/payments', '/api/admin/payments', '/api/wallets', '/api/chat']],
   ['key', ['/api/keys', '/api/my-keys']],
   ['budget', ['/api/budgets', '/api/tickets']],
   ['request', ['/api/wallets', '/api/spend', '/api/requests', '/api/events']],

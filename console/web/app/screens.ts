@@ -43,6 +43,18 @@ export const screens: readonly Screen[] = [
     load: async () => (await import('../screens/top-up-return')).TopUpReturn,
   },
   {
+    path: '/spend',
+    load: async () => (await import('../screens/spend')).Spend,
+    nav: { label: 'Spend', shown: inOrg },
+  },
+  {
+    path: '/payments',
+    load: async () => (await import('../screens/payments')).Payments,
+    nav: { label: 'Payments', shown: (me) => inOrg(me) || me.is_operator },
+  },
+  { path: '/payments/$id', load: async () => (await import('../screens/payment')).Payment },
+  { path: '/requests/$id', load: async () => (await import('../screens/request')).Request },
+  {
     path: '/keys',
     load: async () => (await import('../screens/keys')).Keys,
     nav: {

@@ -169,7 +169,8 @@ function columnsOf(currency: string): Column<Entry>[] {
       title: 'Of',
       cell: ({ request_id, payment_session_id, cost_ticket_id }) => {
         if (request_id) return <AppLink to={`/requests/${request_id}`}>the call</AppLink>;
-        if (payment_session_id) return <AppLink to="/payments">the payment</AppLink>;
+        if (payment_session_id)
+          return <AppLink to={`/payments/${payment_session_id}`}>the payment</AppLink>;
         if (cost_ticket_id) return <AppLink to={`/tickets/${cost_ticket_id}`}>the ticket</AppLink>;
         return <span>–</span>;
       },

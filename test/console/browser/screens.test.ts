@@ -1,10 +1,8 @@
-import { readFileSync } from 'node:fs';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
+import { settled, violations } from '../../support/console/look';
 import { demo, picture, type Visit, visit } from '../../support/console/visitor';
 import { screens } from '../screens';
-
-const axe_source = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
 let browser: Browser;
 
@@ -12,30 +10,6 @@ beforeAll(async () => {
   browser = await openBrowser();
 });
 afterAll(() => browser.close());
-
-interface Violation {
-  id: string;
-  nodes: { html: string; failureSummary: string }[];
-}
-
-/** What axe finds on the page as it is, in short. */
-async function violations(page: Page): Promise<string[]> {
-  // The policy of the page lets no script in but its own, so it comes by the debugger.
-  await page.evaluate(axe_source);
-  const found = await page.evaluate(() =>
-    (
-      globalThis as unknown as { axe: { run: () => Promise<{ violations: Violation[] }> } }
-    ).axe.run(),
-  );
-  return found.violations.flatMap(({ id, nodes }) =>
-    nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`),
-  );
-}
-
-async function settled(page: Page): Promise<void> {
-  await page.getByRole('heading', { level: 1 }).first().waitFor();
-  await page.locator('[role=status][aria-label^=Load]').first().waitFor({ state: 'detached' });
-}
 
 function nothingAmiss({ complaints, asked }: Visit): void {
   expect(complaints).toEqual([]);
