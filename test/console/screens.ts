@@ -7,6 +7,8 @@ export const screens = [
   '/top-up/return',
   '/spend',
   '/payments',
+  '/prices',
+  '/exports',
   '/keys',
   '/no-such-page',
 ] as const;

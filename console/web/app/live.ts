@@ -70,7 +70,8 @@ async function follow(
   while (!stop.aborted) {
     const began = performance.now();
     const status = await read(stop, place, tell).catch(() => 0);
-    if (status === 403) return;
+    // 422: an operator who looks at no organization.
+    if (status === 403 || status === 422) return;
     // The event is not kept any more: begin with what is new, after a look at everything.
     if (status === 404) {
       place.last_id = '';

@@ -53,6 +53,17 @@ export const screens: readonly Screen[] = [
     nav: { label: 'Payments', shown: (me) => inOrg(me) || me.is_operator },
   },
   { path: '/payments/$id', load: async () => (await import('../screens/payment')).Payment },
+  {
+    path: '/prices',
+    load: async () => (await import('../screens/prices')).Prices,
+    nav: { label: 'Prices', shown: everybody },
+  },
+  {
+    path: '/exports',
+    load: async () => (await import('../screens/exports')).Exports,
+    nav: { label: 'Exports', shown: (me) => inOrg(me) && may(me, 'org:billing') },
+  },
+  { path: '/exports/$id', load: async () => (await import('../screens/export')).Export },
   { path: '/requests/$id', load: async () => (await import('../screens/request')).Request },
   {
     path: '/keys',
