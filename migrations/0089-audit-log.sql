@@ -82,15 +82,24 @@ $$;
 create function link_audit_event() returns trigger language plpgsql as $$
 declare
   v_chain constant text := coalesce(new.org_id, 'platform');
-  h audit_heads;
-  v_hash text;
+  l audit_links;
 begin
   insert into audit_heads (chain, seq, hash) select v_chain, 0, ''
   where not exists (select 1 from audit_heads q where q.chain = v_chain) on conflict do nothing;
-  select * into h from audit_heads q where q.chain = v_chain for no key update;
-  v_hash := audit_hash(new, v_chain, h.seq + 1, h.hash);
-  insert into audit_links (chain, seq, event_id, prev_hash, hash) values (v_chain, h.seq + 1, new.id, h.hash, v_hash);
-  update audit_heads q set seq = h.seq + 1, hash = v_hash where q.chain = v_chain;
+  perform 1 from audit_heads q where q.chain = v_chain for no key update;
+  select * into l from audit_links q where q.chain = v_chain order by q.seq desc limit 1;
+  l.seq := coalesce(l.seq, 0) + 1;
+  l.prev_hash := coalesce(l.hash, '');
+  insert into audit_links (chain, seq, event_id, prev_hash, hash)
+  values (v_chain, l.seq, new.id, l.prev_hash, audit_hash(new, v_chain, l.seq, l.prev_hash));
+  return null;
+end $$;
+
+-- Moves the end of a chain, once for all links of a transaction: each of them but the last has one behind it by then.
+create function move_audit_head() returns trigger language plpgsql as $$
+begin
+  update audit_heads q set seq = new.seq, hash = new.hash
+  where q.chain = new.chain and not exists (select 1 from audit_links l where l.chain = new.chain and l.seq = new.seq + 1);
   return null;
 end $$;
 
@@ -120,6 +129,8 @@ end $$;
 
 create constraint trigger audit_events_link after insert on audit_events deferrable initially deferred
 for each row execute function link_audit_event();
+create constraint trigger audit_links_head after insert on audit_links deferrable initially deferred
+for each row execute function move_audit_head();
 create trigger audit_links_kept before update or delete on audit_links for each statement execute function refuse_change();
 create trigger audit_links_whole before truncate on audit_links for each statement execute function refuse_change();
 create trigger audit_heads_whole before delete or truncate on audit_heads for each statement execute function refuse_change();

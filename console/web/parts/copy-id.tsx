@@ -8,8 +8,6 @@ export function shortId(id: string): string {
 /** A value that a person may need elsewhere: a click copies it. */
 export function CopyId({ value, label }: { value: string; label?: string }) {
   const shown = label ?? shortId(value);
-  // Its name begins with what is seen, so that it can be called by voice.
-  const name = shown === value ? value : `${shown} ${value}`;
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (
@@ -19,7 +17,7 @@ export function CopyId({ value, label }: { value: string; label?: string }) {
             size="compact-xs"
             className="id"
             onClick={copy}
-            aria-label={copied ? `Copied ${value}` : `Copy ${name}`}
+            aria-label={copied ? `Copied ${value}` : `${shown}: copy it`}
           >
             {copied ? 'Copied' : shown}
           </Button>

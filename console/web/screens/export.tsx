@@ -25,7 +25,12 @@ export function Export() {
     ...reading('GET /api/exports/:id', { names: { id } }),
     refetchInterval: ({ state }) => (state.data && !isUnderWay(state.data) ? 60_000 : 1_000),
   });
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (error)
+    return (
+      <Page title="Export">
+        <Failure error={error} retry={() => void refetch()} />
+      </Page>
+    );
   if (data === undefined) return <Loading />;
   const is_downloadable = data.status === 'completed';
   const cancel = async (idempotency_key: string) => {

@@ -34,7 +34,12 @@ export function Payment() {
   const { payment, admin, error, refetch, is_known } = usePayment(id);
   const me = useMe();
   const [dialog, setDialog] = useState<'refund' | 'resolve'>();
-  if (error) return <Failure error={error} retry={refetch} />;
+  if (error)
+    return (
+      <Page title="Payment">
+        <Failure error={error} retry={refetch} />
+      </Page>
+    );
   if (!is_known) return <Loading />;
   if (payment === undefined)
     return (

@@ -21,7 +21,12 @@ export function Request() {
     // What an answer cost, and what its end was, may come a moment after the call.
     refetchInterval: ({ state }) => (state.data?.settlement ? false : 5_000),
   });
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (error)
+    return (
+      <Page title="A call">
+        <Failure error={error} retry={() => void refetch()} />
+      </Page>
+    );
   if (data === undefined) return <Loading />;
   const { settlement, hold } = data;
   return (

@@ -186,6 +186,30 @@ test.each<[string, (trx: Db, links: Link[]) => Promise<unknown>, (links: Link[])
   expect((await audit(db)).broken).toEqual([]);
 });
 
+test('many rows of one transaction stand in the order in which they were written, and end the chain', async () => {
+  const { org_id } = tenant;
+  const before = (await linksOf(db, org_id)).length;
+  await many(
+    db,
+    `insert into agents (org_id, name) select :org_id, 'One of many ' || n from generate_series(1, 500) as n`,
+    { org_id },
+  );
+  const links = await linksOf(db, org_id);
+  expect(links).toHaveLength(before + 500);
+  const names = await many<{ name: string }>(
+    db,
+    `select e.after ->> 'name' as name from audit_links l join audit_events e on e.id = l.event_id
+     where l.chain = :org_id and l.seq > :before order by l.seq`,
+    { org_id, before },
+  );
+  expect(names.map(({ name }) => name)).toEqual(
+    Array.from({ length: 500 }, (_, n) => `One of many ${n + 1}`),
+  );
+  const { seq, hash } = links.at(-1) as Link;
+  const head = await one(db, 'select seq, hash from audit_heads where chain = :org_id', { org_id });
+  expect(head).toEqual({ seq, hash });
+});
+
 test('a change that is undone leaves no link, and the next one no gap', async () => {
   const before = (await linksOf(db, tenant.org_id)).length;
   await expect(

@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { gunzipSync } from 'node:zlib';
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
-import { settled, violations } from '../../support/console/look';
+import { violations } from '../../support/console/axe';
+import { settled } from '../../support/console/look';
 import {
   makeCall,
   makeOrganization,

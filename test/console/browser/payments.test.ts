@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
-import { settled, violations } from '../../support/console/look';
+import { violations } from '../../support/console/axe';
+import { settled } from '../../support/console/look';
 import {
   makeOrganization,
   makeTopUp,

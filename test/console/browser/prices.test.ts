@@ -1,6 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
-import { settled, violations } from '../../support/console/look';
+import { violations } from '../../support/console/axe';
+import { settled } from '../../support/console/look';
 import { makeCall, makeOrganization } from '../../support/console/organization';
 import { api, demo, picture, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';

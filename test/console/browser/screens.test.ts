@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
-import { settled, violations } from '../../support/console/look';
+import { violations } from '../../support/console/axe';
+import { settled } from '../../support/console/look';
 import { demo, picture, type Visit, visit } from '../../support/console/visitor';
 import { screens } from '../screens';
 
@@ -38,6 +39,22 @@ describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
     await seen.context.close();
   });
 });
+
+test.each(['member', 'platform_admin'] as const)(
+  'a %s finds every screen, also those that are not for them, in words and with what axe asks for',
+  async (role) => {
+    const seen = await visit(browser, { role });
+    for (const path of screens) {
+      await seen.page.goto(path);
+      await settled(seen.page);
+      await picture(seen.page, `${path.slice(1).replaceAll('/', '-') || 'home'}-${role}`);
+      expect([path, await violations(seen.page)]).toEqual([path, []]);
+      expect([path, await seen.page.getByText('This page broke').count()]).toEqual([path, 0]);
+    }
+    nothingAmiss(seen);
+    await seen.context.close();
+  },
+);
 
 test('no screen is wider than a phone of 320 px', async () => {
   const seen = await visit(browser, { role: 'owner', width: 320 });
