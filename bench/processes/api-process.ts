@@ -50,6 +50,7 @@ function withoutBatches(pool: Db): Batches {
     settle: (body) => send(body.org_id, { settlements: [reservations.settleItem(body)] }),
     tell: () => Promise.reject(new Error('Nobody sends events here.')),
     redeem: (body) => send(body.org_id, { redeems: [reservations.redeemItem(body)] }),
+    priceLines: async () => undefined,
     close: async () => undefined,
   };
 }
