@@ -2,17 +2,17 @@ import { Button, Code, Group, Modal, Select, Stack, Text, TextInput } from '@man
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Answer, Query } from '../api/client';
-import { reading } from '../api/queries';
-import { CopyId } from '../parts/copy-id';
-import { CsvButton } from '../parts/csv';
-import { type Column, DataTable } from '../parts/data-table';
-import { oneOf, text, useFilters } from '../parts/filters';
-import { listed } from '../parts/lists';
-import { Page } from '../parts/page';
-import { Empty } from '../parts/states';
-import { Time } from '../parts/time';
-import { useMe } from '../session/me';
+import type { Answer, Query } from '../../api/client';
+import { reading } from '../../api/queries';
+import { CopyId } from '../../parts/copy-id';
+import { CsvButton } from '../../parts/csv';
+import { type Column, DataTable } from '../../parts/data-table';
+import { oneOf, text, useFilters } from '../../parts/filters';
+import { listed } from '../../parts/lists';
+import { Page } from '../../parts/page';
+import { Empty } from '../../parts/states';
+import { Time } from '../../parts/time';
+import { useMe } from '../../session/me';
 
 type Happened = Answer<'GET /api/events'>['events'][number];
 type Type = Happened['type'];
