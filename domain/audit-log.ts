@@ -29,8 +29,8 @@ export interface AuditEntry {
   before: Record<string, unknown> | null;
   after: Record<string, unknown> | null;
   /**
-   * Its place in the chain of its organization, from 1 and without gaps; null, as the hashes are, if
-   * somebody took its link away.
+   * Its place in the chain of its organization, from 1 and without gaps; null, as the hashes are,
+   * if somebody took its link away.
    */
   seq: bigint | null;
   /** Empty for the first. */
@@ -63,7 +63,7 @@ const select = `select a.id, a.created_at, a.org_id,
 
 // The order of the indexes that begin with what is asked for. The primary key has another, so that
 // none is read by it, past all rows in between.
-const CHAIN_ID = 'a.id collate "C"';
+const CHAIN_ID = 'a.id collate ucs_basic';
 
 /** Each filter as a condition, so that only those that are given are asked of the database. */
 const conditions: Record<keyof AuditLogFilter, (id: string) => string> = {
@@ -78,7 +78,7 @@ const conditions: Record<keyof AuditLogFilter, (id: string) => string> = {
   to: (id) => `a.created_at < :to and ${id} < ${idAt(':to', '+ 60')}`,
 };
 
-/** Ids begin with their time, so those of a period stand together, but for a clock's last minute. */
+/** Ids begin with their time: those of a period stand together, but for a clock's last minute. */
 function idAt(time: string, margin: string): string {
   return `('aud_' || lpad(to_hex(((extract(epoch from ${time}::timestamptz) ${margin}) * 1000)::bigint), 12, '0'))`;
 }

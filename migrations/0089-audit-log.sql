@@ -28,13 +28,13 @@ alter table audit_events alter column actor_type set not null;
 
 -- The log is read by its chains; a platform admin also finds an actor, an object or an action in all of them.
 -- Their order is not that of the primary key: read by that one, a filter would look at all rows between those that it finds.
-create index audit_events_chain on audit_events (coalesce(org_id, 'platform'), id collate "C" desc);
-create index audit_events_actor on audit_events (coalesce(actor, system), coalesce(org_id, 'platform'), id collate "C" desc);
-create index audit_events_object on audit_events (object_id, coalesce(org_id, 'platform'), id collate "C" desc);
-create index audit_events_action on audit_events (action, coalesce(org_id, 'platform'), id collate "C" desc);
-create index audit_events_noun on audit_events (split_part(action, '.', 1), coalesce(org_id, 'platform'), id collate "C" desc);
-create index audit_events_actor_type on audit_events (actor_type, coalesce(org_id, 'platform'), id collate "C" desc);
-create index audit_events_session on audit_events (session_id, id collate "C" desc) where session_id is not null;
+create index audit_events_chain on audit_events (coalesce(org_id, 'platform'), id collate ucs_basic desc);
+create index audit_events_actor on audit_events (coalesce(actor, system), coalesce(org_id, 'platform'), id collate ucs_basic desc);
+create index audit_events_object on audit_events (object_id, coalesce(org_id, 'platform'), id collate ucs_basic desc);
+create index audit_events_action on audit_events (action, coalesce(org_id, 'platform'), id collate ucs_basic desc);
+create index audit_events_noun on audit_events (split_part(action, '.', 1), coalesce(org_id, 'platform'), id collate ucs_basic desc);
+create index audit_events_actor_type on audit_events (actor_type, coalesce(org_id, 'platform'), id collate ucs_basic desc);
+create index audit_events_session on audit_events (session_id, id collate ucs_basic desc) where session_id is not null;
 
 -- Writes an audit event in the name of who acts. A person has a session if the key that they used is one.
 create or replace function write_audit_event(p_org_id text, p_action text, p_object_id text, p_before jsonb, p_after jsonb) returns void

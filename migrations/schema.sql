@@ -6945,21 +6945,22 @@ create table audit_events (
   session_id text
 );
 create index audit_events_action on audit_events (action, coalesce(org_id, 'platform'), id collate
-  "c" desc);
+  ucs_basic desc);
 create index audit_events_actor on audit_events (coalesce(actor, system), coalesce(org_id,
-  'platform'), id collate "c" desc);
+  'platform'), id collate ucs_basic desc);
 create index audit_events_actor_type on audit_events (actor_type, coalesce(org_id, 'platform'), id
-  collate "c" desc);
+  collate ucs_basic desc);
 -- The log is read by its chains; a platform admin also finds an actor, an object or an action in
 -- all of them. Their order is not that of the primary key: read by that one, a filter would look at
 -- all rows between those that it finds.
-create index audit_events_chain on audit_events (coalesce(org_id, 'platform'), id collate "c" desc);
+create index audit_events_chain on audit_events (coalesce(org_id, 'platform'), id collate ucs_basic
+  desc);
 create index audit_events_noun on audit_events (split_part(action, '.', 1), coalesce(org_id,
-  'platform'), id collate "c" desc);
+  'platform'), id collate ucs_basic desc);
 create index audit_events_object on audit_events (object_id, coalesce(org_id, 'platform'), id
-  collate "c" desc);
+  collate ucs_basic desc);
 create index audit_events_org on audit_events (org_id, id desc);
-create index audit_events_session on audit_events (session_id, id collate "c" desc)
+create index audit_events_session on audit_events (session_id, id collate ucs_basic desc)
 where session_id is not null;
 
 -- Where an audit event stands in the chain of its organization, or of the platform: after which,

@@ -2,7 +2,7 @@ import { createRefusalCounts } from '../../runtime/refusal-counts';
 
 const MINUTE_MS = 60_000;
 
-/** Counts with a clock of their own, and who was told of what: the reason, the count, and whether it is of several. */
+/** Counts with a clock of their own, and what was told: the reason, how many, if of several. */
 function openCounts() {
   const timers = new Map<object, { at: number; action: () => void }>();
   let now = 0;

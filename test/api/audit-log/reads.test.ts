@@ -9,7 +9,7 @@ let db: Db;
 let close: () => Promise<void>;
 
 const LARGE = 'org_large';
-/** Of 40,000: the rows of a day are fewer, and those between them that a filter would pass over are more. */
+/** Of 40,000: the rows of a day are fewer, and those that a filter would pass over are more. */
 const FEW = 1_500;
 const all_rows = { members: true, money: true };
 
