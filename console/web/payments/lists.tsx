@@ -49,13 +49,13 @@ export function PaymentFilterBar({ filters, set }: ListProps) {
       />
       <TextInput
         type="date"
-        label="From"
+        label="From, by UTC"
         value={filters.from ?? ''}
         onChange={(event) => set({ from: event.currentTarget.value })}
       />
       <TextInput
         type="date"
-        label="Before"
+        label="Before, by UTC"
         value={filters.before ?? ''}
         onChange={(event) => set({ before: event.currentTarget.value })}
       />

@@ -207,13 +207,13 @@ function Chart({
   const error = sums.error ?? grouped.error;
   if (error) return <Failure error={error} retry={() => void sums.refetch()} />;
   if (!sums.data || !grouped.data || !ranked.data) return <LoadingRows />;
-  const { currency, from: begins } = sums.data;
+  const { currency, from: begins, to: ends } = sums.data;
   const is_grouped = groupedBy(asked, by).group_by !== undefined;
   const first = is_grouped
     ? ranked.data.groups.slice(0, STACKED).map(({ group }) => group[by] ?? null)
     : [];
   const bars = barsOf({
-    slots: slotsOf(period, interval, { begins, zone, locale }),
+    slots: slotsOf(period, interval, { begins, ends, zone, locale }),
     sums: sums.data.buckets,
     buckets: is_grouped ? grouped.data.buckets : [],
     first,
