@@ -8,6 +8,7 @@ import { createNetworks } from '../runtime/networks';
 import { tuneV8 } from '../runtime/v8';
 import { createApiClient } from './server/api-client';
 import { createConsole } from './server/app';
+import { createGatewayClient } from './server/gateway-client';
 
 const DRAIN_MS = 1_500;
 const REQUEST_MS = 30_000;
@@ -18,10 +19,13 @@ export async function main(): Promise<void> {
   const config = loadConfig('console');
   const log = createLog('console', config.LOG_LEVEL);
   const api = createApiClient(config.CONSOLE_API_URL);
+  const { CONSOLE_GATEWAY_URL } = config;
+  const gateway = CONSOLE_GATEWAY_URL ? createGatewayClient(CONSOLE_GATEWAY_URL) : undefined;
   let is_draining = false;
   const app = createConsole(
     {
       api,
+      gateway,
       cookie_keys: config.CONSOLE_COOKIE_KEYS,
       origin: config.CONSOLE_ORIGIN,
       trusted: createNetworks(config.TRUSTED_PROXIES),
@@ -47,6 +51,7 @@ export async function main(): Promise<void> {
     await Promise.race([closed, sleep(DRAIN_MS, undefined, { ref: false })]);
     server.closeAllConnections();
     await api.destroy();
+    await gateway?.destroy();
     log.info('console has stopped');
     process.exit(0);
   };

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createApp } from '../../api/app';
 import { openConfigWatch } from '../../api/http/config-watch';
+import { openRefused } from '../../api/http/refused';
 import { type Batches, openBatches } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
 import * as reservations from '../../domain/ledger/reservations';
@@ -29,6 +30,7 @@ const app = createApp(
     batches,
     waiters,
     config_watch,
+    refused_requests: openRefused(db, log),
     temporal,
     secrets,
     isDraining,

@@ -6,7 +6,9 @@ import type { Networks } from '../../runtime/networks';
 import { addToLine } from '../../runtime/request-log';
 import { API_VERSION } from '../../runtime/version';
 import type { ApiClient } from './api-client';
+import { chatModels, forgetChatKey, sendMessage } from './chat';
 import { forward } from './forward';
+import type { GatewayClient } from './gateway-client';
 import { pages, readBuild } from './pages';
 import { sameSiteOnly } from './same-site';
 import { createCookies } from './session';
@@ -15,6 +17,8 @@ import { rows } from './table';
 
 export interface ConsoleParts {
   api: ApiClient;
+  /** Behind the chat; undefined without CONSOLE_GATEWAY_URL. */
+  gateway?: GatewayClient | undefined;
   /** CONSOLE_COOKIE_KEYS. */
   cookie_keys: readonly string[];
   /** CONSOLE_ORIGIN. */
@@ -59,9 +63,9 @@ const files = rows
   .filter(({ answers }) => answers === 'file')
   .map(({ path }) => new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}$`));
 
-function routesOf({ api, cookie_keys, origin, trusted }: ConsoleParts): Router {
+function routesOf({ api, gateway, cookie_keys, origin, trusted }: ConsoleParts): Router {
   const cookies = createCookies(cookie_keys);
-  const places = { api, cookies, trusted, origin };
+  const places = { api, gateway, cookies, trusted, origin };
   const router = new Router({ strict: true, sensitive: true });
   router.get('/api/session', (ctx: Context) => current(ctx, places));
   router.post('/api/session', (ctx: Context) => signIn(ctx, places));
@@ -69,6 +73,9 @@ function routesOf({ api, cookie_keys, origin, trusted }: ConsoleParts): Router {
   router.get('/api/session/issuers', (ctx: Context) => issuers(ctx, places));
   router.post('/api/session/oidc', (ctx: Context) => beginOidc(ctx, places));
   router.put('/api/session/org', (ctx: Context) => chooseOrg(ctx, places));
+  router.get('/api/chat/models', (ctx: Context) => chatModels(ctx, places));
+  router.post('/api/chat/messages', (ctx: Context) => sendMessage(ctx, places));
+  router.delete('/api/chat/key', (ctx: Context) => forgetChatKey(ctx, places));
   router.get('/callback', (ctx: Context) => endOidc(ctx, places));
   for (const row of rows)
     router[row.method](row.path, (ctx: Context) => {

@@ -74,7 +74,7 @@ export async function forward(
 }
 
 /** Aborts when the browser goes. */
-function goneOf(ctx: Context): AbortSignal {
+export function goneOf(ctx: Context): AbortSignal {
   const gone = new AbortController();
   ctx.res.once('close', () => {
     if (!ctx.res.writableFinished) gone.abort();

@@ -10,6 +10,14 @@ const COOKIE = '__Host-Http-svc';
 const SIGN_IN_COOKIE = '__Host-Http-svc-sign-in';
 const SIGN_IN_S = 600;
 
+/** The gateway key of a session's chat, which the API has made for it. */
+export interface ChatKey {
+  key: string;
+  name: string;
+  /** Milliseconds since 1970. */
+  expires_at: number;
+}
+
 /** What the cookie holds. */
 export interface Session {
   /** The API's key of this session. */
@@ -21,6 +29,8 @@ export interface Session {
   org_id: string | null;
   /** Milliseconds since 1970. */
   expires_at: number;
+  /** Absent until the person has chatted. */
+  chat?: ChatKey;
 }
 
 /** What a sign-in at an identity provider keeps in the browser until it comes back. */

@@ -1,6 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
+import { endChatKey } from './chat';
 import { type Forwarding, headersOf, readObject } from './forward';
 import { type Session, signedOut } from './session';
 
@@ -200,9 +201,11 @@ async function operatorOf(
 }
 
 /** Ends what the cookie holds, if it holds something that lives. */
-async function endCurrent(ctx: Context, { api, cookies, trusted }: SignInPlaces): Promise<void> {
+async function endCurrent(ctx: Context, places: SignInPlaces): Promise<void> {
+  const { api, cookies, trusted } = places;
   const session = await cookies.read(ctx);
   if (session === undefined) return;
+  await endChatKey(ctx, places, session);
   const { key, key_name } = session;
   const path =
     key_name === null ? '/v1/sessions/current' : `/v1/tokens/${encodeURIComponent(key_name)}`;

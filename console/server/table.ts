@@ -7,6 +7,7 @@ import { paymentRows } from './rows/payments';
 import { peopleRows } from './rows/people';
 import type { Row } from './rows/row';
 import { settingRows } from './rows/settings';
+import { setupRows } from './rows/setup';
 import { ticketRows } from './rows/tickets';
 
 /** Every route that is forwarded to the API. A row with a name comes after those without. */
@@ -19,5 +20,6 @@ export const rows: readonly Row[] = [
   ...peopleRows,
   ...operationRows,
   ...settingRows,
+  ...setupRows,
   ...chatRows,
 ];

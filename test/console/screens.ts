@@ -11,5 +11,26 @@ export const screens = [
   '/prices',
   '/exports',
   '/keys',
+  '/chat',
+  '/people',
+  '/people?tab=teams',
+  '/events',
+  '/settings',
+  '/settings?tab=budgets',
+  '/settings?tab=organization',
+  '/settings?tab=notices',
+  '/settings?tab=audit',
   '/no-such-page',
+] as const;
+
+/** Those that only operators of the platform see something on. */
+export const operator_screens = [
+  '/setup',
+  '/setup?step=2',
+  '/setup?step=3',
+  '/setup?step=4',
+  '/setup?step=5',
+  '/gateways',
+  '/config',
+  '/workers',
 ] as const;

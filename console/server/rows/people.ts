@@ -3,11 +3,48 @@ import { row } from './row';
 export const peopleRows = [
   row('get', '/api/me', '/v1/me'),
   row('get', '/api/organizations', '/v1/admin/organizations'),
+  row('post', '/api/organizations', '/v1/admin/organizations'),
   row('get', '/api/organizations/:id', '/v1/organizations/:id'),
   row('get', '/api/organizations/:id/members', '/v1/organizations/:id/members'),
+  row('post', '/api/organizations/:id/members', '/v1/organizations/:id/members'),
   row('get', '/api/organizations/:id/members/:user_id', '/v1/organizations/:id/members/:user_id'),
+  row('patch', '/api/organizations/:id/members/:user_id', '/v1/organizations/:id/members/:user_id'),
+  row('put', '/api/organizations/:id/members/:user_id', '/v1/organizations/:id/members/:user_id'),
+  row(
+    'delete',
+    '/api/organizations/:id/members/:user_id',
+    '/v1/organizations/:id/members/:user_id',
+  ),
+  row(
+    'post',
+    '/api/organizations/:id/members/:user_id/invitations',
+    '/v1/organizations/:id/members/:user_id/invitations',
+  ),
   row('get', '/api/organizations/:id/teams', '/v1/organizations/:id/teams'),
+  row('post', '/api/organizations/:id/teams', '/v1/organizations/:id/teams'),
   row('get', '/api/organizations/:id/teams/:team_id', '/v1/organizations/:id/teams/:team_id'),
+  row('patch', '/api/organizations/:id/teams/:team_id', '/v1/organizations/:id/teams/:team_id'),
+  row('delete', '/api/organizations/:id/teams/:team_id', '/v1/organizations/:id/teams/:team_id'),
+  row(
+    'get',
+    '/api/organizations/:id/teams/:team_id/members',
+    '/v1/organizations/:id/teams/:team_id/members',
+  ),
+  row(
+    'post',
+    '/api/organizations/:id/teams/:team_id/members',
+    '/v1/organizations/:id/teams/:team_id/members',
+  ),
+  row(
+    'put',
+    '/api/organizations/:id/teams/:team_id/members/:user_id',
+    '/v1/organizations/:id/teams/:team_id/members/:user_id',
+  ),
+  row(
+    'delete',
+    '/api/organizations/:id/teams/:team_id/members/:user_id',
+    '/v1/organizations/:id/teams/:team_id/members/:user_id',
+  ),
   row('get', '/api/organizations/:id/agents', '/v1/organizations/:id/agents'),
   row('get', '/api/organizations/:id/agents/:agent_id', '/v1/organizations/:id/agents/:agent_id'),
 ];

@@ -32,10 +32,14 @@ export function reading<R extends Route>(route: R, given: Given<R> = {}) {
   });
 }
 
-/** Reads anew what is shown of these paths: `/api/tickets` stands for all that begin with it. */
+/**
+ * Reads anew what is shown of these paths: `/api/tickets` stands for all that begin with it. What
+ * is paused (`meta: { is_still: true }`) stays as it is.
+ */
 export function refresh(...paths: string[]): Promise<void> {
   return queries.invalidateQueries({
-    predicate: ({ queryKey: [path] }) =>
+    predicate: ({ queryKey: [path], meta }) =>
+      meta?.is_still !== true &&
       paths.some((begin) => typeof path === 'string' && path.startsWith(begin)),
   });
 }

@@ -16,7 +16,7 @@ const concerns: readonly [begin: string, paths: string[]][] = [
   ['payment', ['/api/payments', '/api/admin/payments', '/api/wallets', '/api/chat']],
   ['key', ['/api/keys', '/api/my-keys']],
   ['budget', ['/api/budgets', '/api/tickets']],
-  ['request', ['/api/wallets', '/api/spend', '/api/requests', '/api/events']],
+  ['request', ['/api/wallets', '/api/spend', '/api/requests']],
   ['gateway', ['/api/gateways']],
   ['export', ['/api/exports']],
 ];
@@ -36,6 +36,7 @@ export function useLive(): void {
     let timer: number | undefined;
     const hear = ({ id, type }: Told) => {
       place.last_id = id;
+      due.add('/api/events');
       for (const [begin, paths] of concerns)
         if (type.startsWith(begin)) for (const path of paths) due.add(path);
       timer ??= window.setTimeout(() => {

@@ -15,6 +15,8 @@ const everybody = () => true;
 /** What concerns an organization is shown to an operator once one is chosen. */
 const inOrg = (me: Me) => me.acting_org !== null;
 
+const operates = (me: Me) => may(me, 'platform:admin');
+
 export const screens: readonly Screen[] = [
   {
     path: '/',
@@ -76,6 +78,49 @@ export const screens: readonly Screen[] = [
       label: 'Keys',
       shown: (me) => inOrg(me) && (me.user !== null || may(me, 'tokens:write')),
     },
+  },
+  {
+    path: '/chat',
+    load: async () => (await import('../screens/chat')).Chat,
+    nav: { label: 'Chat', shown: (me) => me.user !== null },
+  },
+  {
+    path: '/people',
+    load: async () => (await import('../screens/people')).People,
+    nav: { label: 'People', shown: inOrg },
+  },
+  {
+    path: '/events',
+    load: async () => (await import('../screens/operations/events')).Events,
+    nav: {
+      label: 'Events',
+      shown: (me) => inOrg(me) && (may(me, 'events:read') || may(me, 'org:billing')),
+    },
+  },
+  {
+    path: '/setup',
+    load: async () => (await import('../screens/operations/setup')).Setup,
+    nav: { label: 'Set up', shown: operates },
+  },
+  {
+    path: '/gateways',
+    load: async () => (await import('../screens/operations/gateways')).Gateways,
+    nav: { label: 'Gateways', shown: operates },
+  },
+  {
+    path: '/config',
+    load: async () => (await import('../screens/operations/config')).Config,
+    nav: { label: 'Configuration', shown: operates },
+  },
+  {
+    path: '/workers',
+    load: async () => (await import('../screens/operations/workers')).Workers,
+    nav: { label: 'Workers', shown: operates },
+  },
+  {
+    path: '/settings',
+    load: async () => (await import('../screens/settings')).Settings,
+    nav: { label: 'Settings', shown: everybody },
   },
 ];
 

@@ -8,6 +8,7 @@ export function shortId(id: string): string {
 /** A value that a person may need elsewhere: a click copies it. */
 export function CopyId({ value, label }: { value: string; label?: string }) {
   const shown = label ?? shortId(value);
+  // Its name begins with what is seen, so that it can be called by voice.
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (

@@ -20,7 +20,8 @@ export function Home() {
     return (
       <Page title="Home">
         <Empty title="Choose an organization">
-          You are an operator of the platform. Above you choose which organization you look at.
+          You are an operator of the platform. Above you choose which organization you look at. If
+          there is none yet, <AppLink to="/setup">set one up</AppLink>.
         </Empty>
       </Page>
     );

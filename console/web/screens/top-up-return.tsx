@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { isHeld } from '../chat/conversation';
 import { text, useFilters } from '../parts/filters';
 import { LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
@@ -132,6 +133,7 @@ function Outcome({ session }: { session: Session }) {
         <NewBalance session={session} />
       </Text>
       <Group mt="sm">
+        {isHeld() && <LinkButton to="/chat">Back to the chat</LinkButton>}
         <LinkButton to={`/wallets/${session.wallet_id}`}>See the wallet</LinkButton>
         <LinkButton to="/top-up" variant="default">
           Top up again

@@ -2,8 +2,8 @@ import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
 import { settled } from '../../support/console/look';
-import { demo, picture, type Visit, visit } from '../../support/console/visitor';
-import { screens } from '../screens';
+import { ask, demo, picture, type Visit, visit } from '../../support/console/visitor';
+import { operator_screens, screens } from '../screens';
 
 let browser: Browser;
 
@@ -11,6 +11,16 @@ beforeAll(async () => {
   browser = await openBrowser();
 });
 afterAll(() => browser.close());
+
+const nameOf = (path: string) => path.slice(1).replaceAll(/[/?=]/g, '-') || 'home';
+
+/** An operator who looks at the demo's organization. */
+async function operator(more: { scheme?: 'light' | 'dark'; width?: number }): Promise<Visit> {
+  const seen = await visit(browser, { role: 'platform_admin', ...more });
+  const org_id = demo().organization_id;
+  expect(await ask(seen.page, 'PUT', '/api/session/org', { org_id })).toBe(204);
+  return seen;
+}
 
 function nothingAmiss({ complaints, asked }: Visit): void {
   expect(complaints).toEqual([]);
@@ -23,7 +33,19 @@ describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
     for (const path of screens) {
       await seen.page.goto(path);
       await settled(seen.page);
-      await picture(seen.page, `${path.slice(1).replaceAll('/', '-') || 'home'}-${scheme}`);
+      await picture(seen.page, `${nameOf(path)}-${scheme}`);
+      expect([path, await violations(seen.page)]).toEqual([path, []]);
+    }
+    nothingAmiss(seen);
+    await seen.context.close();
+  });
+
+  test('so have the screens of operators', async () => {
+    const seen = await operator({ scheme });
+    for (const path of operator_screens) {
+      await seen.page.goto(path);
+      await settled(seen.page);
+      await picture(seen.page, `${nameOf(path)}-${scheme}`);
       expect([path, await violations(seen.page)]).toEqual([path, []]);
     }
     nothingAmiss(seen);
@@ -47,7 +69,7 @@ test.each(['member', 'platform_admin'] as const)(
     for (const path of screens) {
       await seen.page.goto(path);
       await settled(seen.page);
-      await picture(seen.page, `${path.slice(1).replaceAll('/', '-') || 'home'}-${role}`);
+      await picture(seen.page, `${nameOf(path)}-${role}`);
       expect([path, await violations(seen.page)]).toEqual([path, []]);
       expect([path, await seen.page.getByText('This page broke').count()]).toEqual([path, 0]);
     }
@@ -57,13 +79,19 @@ test.each(['member', 'platform_admin'] as const)(
 );
 
 test('no screen is wider than a phone of 320 px', async () => {
-  const seen = await visit(browser, { role: 'owner', width: 320 });
-  for (const path of screens) {
-    await seen.page.goto(path);
-    await settled(seen.page);
-    await picture(seen.page, `${path.slice(1).replaceAll('/', '-') || 'home'}-320`);
-    const width = await seen.page.evaluate('document.documentElement.scrollWidth');
-    expect([path, width]).toEqual([path, 320]);
+  const owner = await visit(browser, { role: 'owner', width: 320 });
+  const all = [
+    { seen: owner, paths: screens },
+    { seen: await operator({ width: 320 }), paths: operator_screens },
+  ];
+  for (const { seen, paths } of all) {
+    for (const path of paths) {
+      await seen.page.goto(path);
+      await settled(seen.page);
+      await picture(seen.page, `${nameOf(path)}-320`);
+      const width = await seen.page.evaluate('document.documentElement.scrollWidth');
+      expect([path, width]).toEqual([path, 320]);
+    }
+    await seen.context.close();
   }
-  await seen.context.close();
 });

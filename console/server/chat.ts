@@ -1,0 +1,205 @@
+import { randomBytes } from 'node:crypto';
+import type { Context } from 'koa';
+import { AppError } from '../../domain/errors';
+import type { Answer } from './api-client';
+import { type Forwarding, goneOf, headersOf, readObject } from './forward';
+import type { GatewayClient } from './gateway-client';
+import { type ChatKey, type Session, signedOut } from './session';
+
+// The chat calls the gateway with a key of the person's own, which the API makes for half an hour
+// and the cookie holds sealed: no script reads it, and it ends with the session.
+
+const KEY_MS = 1_800_000;
+/** How long a call that no wallet covers waits here, before the page asks again. */
+const HOLD_MS = 300_000;
+/** A key that ends sooner is not begun with: the call may wait as long as it is held. */
+const LEFT_MS = HOLD_MS + 60_000;
+const MESSAGES_MAX = 400;
+
+export interface ChatPlaces extends Forwarding {
+  gateway: GatewayClient | undefined;
+}
+
+interface Question {
+  model: string;
+  messages: { role: string; content: string }[];
+  ticket_id: string | undefined;
+}
+
+/**
+ * POST /api/chat/messages `{model, messages: [{role, content}], ticket_id?}`: the answer as a
+ * stream in OpenAI's shape, its cost with the last usage. What no wallet covers is 402 at once,
+ * with its ticket; with `ticket_id` the same call waits for money.
+ */
+export async function sendMessage(ctx: Context, places: ChatPlaces): Promise<void> {
+  const { model, messages, ticket_id } = questionOf(await readObject(ctx));
+  const body = JSON.stringify({
+    model,
+    messages,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  const signal = goneOf(ctx);
+  const answer = await asked(ctx, places, (gateway, key) =>
+    gateway.send({
+      method: 'POST',
+      path: '/v1/unified/chat/completions',
+      headers: {
+        authorization: `Bearer ${key}`,
+        'content-type': 'application/json',
+        'x-svc-include-cost': 'true',
+        'x-svc-hold-ms': String(ticket_id === undefined ? 0 : HOLD_MS),
+        ...(ticket_id === undefined ? {} : { 'x-svc-cost-ticket': ticket_id }),
+      },
+      body,
+      signal,
+    }),
+  );
+  pass(ctx, answer);
+  ctx.set('x-accel-buffering', 'no');
+  ctx.flushHeaders();
+}
+
+/** GET /api/chat/models: the models that the person's key may call. */
+export async function chatModels(ctx: Context, places: ChatPlaces): Promise<void> {
+  const signal = goneOf(ctx);
+  const answer = await asked(ctx, places, (gateway, key) =>
+    gateway.send({
+      method: 'GET',
+      path: '/v1/models',
+      headers: { authorization: `Bearer ${key}` },
+      signal,
+    }),
+  );
+  pass(ctx, answer);
+}
+
+/** DELETE /api/chat/key: ends the key of this session's chat; the next message makes another. */
+export async function forgetChatKey(ctx: Context, places: ChatPlaces): Promise<void> {
+  const session = await places.cookies.read(ctx);
+  if (session === undefined) throw signedOut();
+  await endChatKey(ctx, places, session);
+  const { chat: _, ...rest } = session;
+  await places.cookies.write(ctx, rest);
+  ctx.status = 204;
+}
+
+/** Ends the key of a session's chat at the API, if it has one that lives. */
+export async function endChatKey(ctx: Context, places: Forwarding, session: Session) {
+  const { key, chat } = session;
+  if (chat === undefined) return;
+  await places.api
+    .ask({
+      method: 'DELETE',
+      path: `/v1/me/keys/${encodeURIComponent(chat.name)}`,
+      headers: { ...headersOf(ctx, places.trusted), authorization: `Bearer ${key}` },
+    })
+    .catch((error) => {
+      // It, or the session, has ended already.
+      if (!(error instanceof AppError) || error.status >= 500) throw error;
+    });
+}
+
+/** Asks with the session's key, and once more with a new one if that was revoked meanwhile. */
+async function asked(
+  ctx: Context,
+  places: ChatPlaces,
+  ask: (gateway: GatewayClient, key: string) => Promise<Answer>,
+): Promise<Answer> {
+  const { gateway, cookies } = places;
+  if (gateway === undefined)
+    throw new AppError(
+      'unavailable',
+      'The chat is not set up: name the gateway in CONSOLE_GATEWAY_URL.',
+    );
+  const session = await cookies.read(ctx);
+  if (session === undefined) throw signedOut();
+  await places.api.requireFit();
+  const kept = session.chat;
+  if (kept !== undefined && kept.expires_at - Date.now() > LEFT_MS) {
+    const answer = await ask(gateway, kept.key);
+    if (answer.status !== 401) return answer;
+    answer.body.resume();
+  }
+  const chat = await makeKey(ctx, places, session);
+  await cookies.write(ctx, { ...session, chat });
+  return ask(gateway, chat.key);
+}
+
+/**
+ * Makes a key for the person: as a member may, else by the right to manage keys. Throws 403 with
+ * the words of the organization's rule if neither allows it.
+ */
+async function makeKey(
+  ctx: Context,
+  { api, trusted }: ChatPlaces,
+  session: Session,
+): Promise<ChatKey> {
+  if (session.user_id === null)
+    throw new AppError('permission_denied', 'The chat is for people: sign in as one.');
+  const expires_at = Math.min(session.expires_at, Date.now() + KEY_MS);
+  const name = `chat ${new Date().toISOString()} ${randomBytes(4).toString('hex')}`;
+  const body = { name, expires_at: new Date(expires_at).toISOString() };
+  const make = (path: string, more: object = {}) =>
+    api.ask({
+      method: 'POST',
+      path,
+      headers: {
+        ...headersOf(ctx, trusted),
+        authorization: `Bearer ${session.key}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ ...body, ...more }),
+    });
+  const made = await make('/v1/me/keys').catch((refusal) => {
+    if (!isForbidden(refusal)) throw refusal;
+    const more = { token_type: 'gateway', user_id: session.user_id };
+    return make('/v1/tokens', more).catch((error) => {
+      throw isForbidden(error) ? refusal : error;
+    });
+  });
+  return { key: String(made.key), name, expires_at };
+}
+
+function isForbidden(error: unknown): boolean {
+  return error instanceof AppError && error.code === 'permission_denied';
+}
+
+function questionOf({ model, messages, ticket_id, ...rest }: Record<string, unknown>): Question {
+  const [unknown] = Object.keys(rest);
+  if (unknown !== undefined)
+    throw new AppError('unknown_field', `${unknown} is no field of a message.`, { param: unknown });
+  if (typeof model !== 'string' || model === '')
+    throw new AppError('invalid_field', 'Name the model that is to answer.', { param: 'model' });
+  if (ticket_id !== undefined && typeof ticket_id !== 'string')
+    throw new AppError('invalid_field', 'ticket_id is the id of a cost ticket.', {
+      param: 'ticket_id',
+    });
+  if (!Array.isArray(messages) || messages.length === 0 || messages.length > MESSAGES_MAX)
+    throw new AppError('invalid_field', `Send 1 to ${MESSAGES_MAX} messages.`, {
+      param: 'messages',
+    });
+  return { model, messages: messages.map(messageOf), ticket_id };
+}
+
+function messageOf(given: unknown) {
+  const { role, content } = (given ?? {}) as { role?: unknown; content?: unknown };
+  if ((role !== 'user' && role !== 'assistant') || typeof content !== 'string')
+    throw new AppError('invalid_field', 'A message has a role, user or assistant, and a content.', {
+      param: 'messages',
+    });
+  return { role, content };
+}
+
+const answered = ['content-type', 'retry-after', 'x-should-retry', 'x-svc-request-id'];
+
+function pass(ctx: Context, { status, headers, body }: Answer): void {
+  // What the gateway says of its key is nothing that signs the person out.
+  ctx.status = status === 401 ? 503 : status;
+  for (const name of answered) {
+    const value = headers[name];
+    if (typeof value === 'string') ctx.set(name, value);
+  }
+  body.once('error', () => ctx.res.destroy());
+  ctx.body = body;
+}

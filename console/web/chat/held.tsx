@@ -1,0 +1,103 @@
+import { Alert, Button, Group, Loader, NumberInput, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { call } from '../api/client';
+import { reading } from '../api/queries';
+import { serverNow } from '../base/clock';
+import { FormModal } from '../parts/form-modal';
+import { AppLink } from '../parts/link';
+import { inputDigits, Money, moneyText } from '../parts/money';
+import { Countdown } from '../parts/time';
+import { rememberCheckout } from '../payments/checkouts';
+import type { HeldTicket } from './stream';
+
+/** A message that waits for money: its ticket, and how it goes on. */
+export function Held({ ticket, onStop }: { ticket: HeldTicket; onStop: () => void }) {
+  const [is_paying, setPaying] = useState(false);
+  const { data: settings } = useQuery(reading('GET /api/chat/payments/settings'));
+  const may_pay = settings?.payment_provider_configured === true;
+  return (
+    <Alert color="yellow" title="Your message waits for money" role="status">
+      <Text size="sm">
+        It may cost up to <Money amount={ticket.estimated_cost} currency={ticket.currency} />;{' '}
+        <Money amount={ticket.shortfall} currency={ticket.currency} fw={700} /> are missing. Whoever
+        decides has been told. It is answered here as soon as it is paid or approved; the ticket
+        ends <Countdown until={ticket.expires_at} now_ms={serverNow} />.
+      </Text>
+      <Group mt="sm" gap="xs">
+        <Loader size="xs" aria-label="Waiting" />
+        {may_pay && <Button onClick={() => setPaying(true)}>Top up</Button>}
+        <AppLink to={`/tickets/${ticket.id}`}>See the ticket</AppLink>
+        <Button variant="default" onClick={onStop}>
+          Do not wait
+        </Button>
+      </Group>
+      <TopUpHere opened={is_paying} onClose={() => setPaying(false)} ticket={ticket} />
+    </Alert>
+  );
+}
+
+/** Buys balance for the organization, without losing the conversation. */
+function TopUpHere({
+  opened,
+  onClose,
+  ticket,
+}: {
+  opened: boolean;
+  onClose: () => void;
+  ticket: HeldTicket;
+}) {
+  const { currency, shortfall } = ticket;
+  const { data: settings } = useQuery(reading('GET /api/chat/payments/settings'));
+  const [amount, setAmount] = useState<number | string>('');
+  const min = settings?.min_topup_amount ?? 0;
+  const max = settings?.max_topup_amount ?? Number.POSITIVE_INFINITY;
+  useEffect(() => {
+    if (opened) setAmount(roundedUp(Math.max(shortfall, min), currency));
+  }, [opened, shortfall, min, currency]);
+  const submit = async (idempotency_key: string) => {
+    if (typeof amount !== 'number') return;
+    // The server writes the surface and the organization's wallet over what stands here.
+    const made = await call('POST /api/chat/payments/create-checkout', {
+      body: {
+        amount,
+        surface: 'chat',
+        target_wallet_owner_type: 'organization',
+        return_url: `${location.origin}/top-up/return`,
+        cancel_url: `${location.origin}/chat`,
+      },
+      idempotency_key,
+    });
+    rememberCheckout(made);
+    location.assign(made.approval_url);
+  };
+  return (
+    <FormModal
+      title="Top up"
+      opened={opened}
+      onClose={onClose}
+      submit={submit}
+      label="Pay"
+      is_ready={typeof amount === 'number' && amount >= min && amount <= max}
+    >
+      <Text size="sm">
+        You pay at the payment provider and come back. The money goes to your organization's wallet,
+        and your message is answered.
+      </Text>
+      <NumberInput
+        label={`Amount in ${currency}`}
+        description={settings && `From ${moneyText(min, currency)} to ${moneyText(max, currency)}`}
+        value={amount}
+        onChange={setAmount}
+        decimalScale={inputDigits(currency)}
+        thousandSeparator=" "
+        data-autofocus
+      />
+    </FormModal>
+  );
+}
+
+function roundedUp(amount: number, currency: string): number {
+  const coins = 10 ** inputDigits(currency);
+  return Math.ceil(amount * coins - 1e-6) / coins;
+}

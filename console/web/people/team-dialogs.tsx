@@ -1,0 +1,240 @@
+import { Button, Group, Modal, Select, Stack, Text, TextInput } from '@mantine/core';
+import { useDebouncedCallback } from '@mantine/hooks';
+import { notifications } from '@mantine/notifications';
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { call } from '../api/client';
+import { reading, refresh } from '../api/queries';
+import { act } from '../parts/act';
+import { State } from '../parts/badge';
+import { DataTable } from '../parts/data-table';
+import { FormModal } from '../parts/form-modal';
+import { Empty } from '../parts/states';
+import { may, useMe } from '../session/me';
+import { DoomedKeys } from './doomed-keys';
+import type { Team } from './words';
+
+const TEAMS = '/api/organizations/:id/teams';
+
+/** Makes a team, or gives one another name. */
+export function TeamName({
+  opened,
+  team,
+  onClose,
+}: {
+  opened: boolean;
+  /** The team that is renamed; undefined: a new one. */
+  team: Team | undefined;
+  onClose: () => void;
+}) {
+  const id = useMe().acting_org ?? '';
+  const [name, setName] = useState('');
+  useEffect(() => {
+    if (opened) setName(team?.name ?? '');
+  }, [opened, team]);
+  const submit = async (idempotency_key: string) => {
+    const body = { name: name.trim() };
+    if (team === undefined)
+      await call('POST /api/organizations/:id/teams', { names: { id }, body, idempotency_key });
+    else
+      await call('PATCH /api/organizations/:id/teams/:team_id', {
+        names: { id, team_id: team.id },
+        body,
+        idempotency_key,
+      });
+    void refresh(TEAMS, '/api/wallets');
+    onClose();
+  };
+  return (
+    <FormModal
+      title={team === undefined ? 'A new team' : `Rename ${team.name}`}
+      opened={opened}
+      onClose={onClose}
+      submit={submit}
+      label={team === undefined ? 'Make the team' : 'Rename'}
+      is_ready={name.trim() !== '' && name.trim() !== team?.name}
+    >
+      <TextInput
+        label="Name"
+        description="A team has a wallet of its own, which is empty at first."
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        maxLength={200}
+        data-autofocus
+        required
+      />
+    </FormModal>
+  );
+}
+
+/** Archives a team, after it was said which keys end. */
+export function ArchiveTeam({ team, onClose }: { team: Team | undefined; onClose: () => void }) {
+  const id = useMe().acting_org ?? '';
+  const [last, setLast] = useState(team);
+  useEffect(() => {
+    if (team !== undefined) setLast(team);
+  }, [team]);
+  const submit = async () => {
+    if (team === undefined) return;
+    await call('DELETE /api/organizations/:id/teams/:team_id', { names: { id, team_id: team.id } });
+    void refresh(TEAMS, '/api/keys', '/api/wallets');
+    notifications.show({ message: `${team.name} is archived.` });
+    onClose();
+  };
+  return (
+    <FormModal
+      title={`Archive ${(team ?? last)?.name ?? ''}`}
+      opened={team !== undefined}
+      onClose={onClose}
+      submit={submit}
+      label="Archive"
+      is_dangerous
+    >
+      <Text>
+        Its money stays in its wallet: take it back to the organization there. Calls under way
+        finish. All keys of the team end:
+      </Text>
+      {team && <DoomedKeys of={{ team_id: team.id }} />}
+    </FormModal>
+  );
+}
+
+/** Who is in a team, and as what. */
+export function TeamMembers({ team, onClose }: { team: Team | undefined; onClose: () => void }) {
+  const [last, setLast] = useState(team);
+  useEffect(() => {
+    if (team !== undefined) setLast(team);
+  }, [team]);
+  const shown = team ?? last;
+  return (
+    <Modal
+      opened={team !== undefined}
+      onClose={onClose}
+      title={`The team ${shown?.name ?? ''}`}
+      size="lg"
+      closeButtonProps={{ 'aria-label': 'Close' }}
+    >
+      {shown && <Inside team={shown} />}
+    </Modal>
+  );
+}
+
+function Inside({ team }: { team: Team }) {
+  const me = useMe();
+  const id = me.acting_org ?? '';
+  const is_manager = may(me, 'org:members') && team.archived_at === null;
+  const [cursor, setCursor] = useState<string>();
+  const query = useQuery(
+    reading('GET /api/organizations/:id/teams/:team_id/members', {
+      names: { id, team_id: team.id },
+      query: { cursor: cursor ?? 'first', per_page: 20, sort: 'name' },
+    }),
+  );
+  const change = (work: () => Promise<unknown>) =>
+    void act(async () => {
+      await work();
+      await refresh(TEAMS, '/api/organizations/:id/members', '/api/keys');
+    });
+  const at = (user_id: string) => ({ id, team_id: team.id, user_id });
+  const one = '/api/organizations/:id/teams/:team_id/members/:user_id' as const;
+  return (
+    <Stack>
+      {is_manager && <TakeIn team={team} change={change} />}
+      <DataTable
+        label={`Members of ${team.name}`}
+        query={query}
+        itemsOf={({ members }) => members}
+        keyOf={({ user_id }) => user_id}
+        columns={[
+          { title: 'Name', cell: ({ name }) => <span className="wrap">{name}</span> },
+          {
+            title: 'In the team',
+            cell: ({ role }) => <State word={role} kind={role === 'admin' ? 'info' : 'neutral'} />,
+          },
+        ]}
+        cursor={cursor}
+        onCursor={setCursor}
+        empty={<Empty title="Nobody is in this team" />}
+        actions={
+          is_manager
+            ? ({ user_id, role, name }) => (
+                <>
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    onClick={() => {
+                      const next = role === 'admin' ? 'member' : 'admin';
+                      change(() =>
+                        call(`PUT ${one}`, { names: at(user_id), body: { role: next } }),
+                      );
+                    }}
+                  >
+                    {role === 'admin' ? 'Make a member' : 'Make its admin'}
+                  </Button>
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    aria-label={`Take out ${name}; revokes their keys for this team`}
+                    onClick={() => change(() => call(`DELETE ${one}`, { names: at(user_id) }))}
+                  >
+                    Take out
+                  </Button>
+                </>
+              )
+            : undefined
+        }
+      />
+      {is_manager && (
+        <Text size="sm" c="dimmed">
+          Whoever is taken out loses their keys for this team. Its admins move its money and decide
+          its tickets.
+        </Text>
+      )}
+    </Stack>
+  );
+}
+
+/** Takes a member of the organization into the team; the server searches them by name. */
+function TakeIn({ team, change }: { team: Team; change: (work: () => Promise<unknown>) => void }) {
+  const id = useMe().acting_org ?? '';
+  const [q, setQ] = useState('');
+  const search = useDebouncedCallback(setQ, 250);
+  const [user_id, setUser] = useState<string | null>(null);
+  const { data } = useQuery(
+    reading('GET /api/organizations/:id/members', {
+      names: { id },
+      query: { q, cursor: 'first', per_page: 20, sort: 'name' },
+    }),
+  );
+  return (
+    <Group align="flex-end" gap="xs">
+      <Select
+        label="Take in"
+        placeholder="Search a member"
+        data={(data?.members ?? []).map(({ user_id: value, name: label }) => ({ value, label }))}
+        value={user_id}
+        onChange={setUser}
+        onSearchChange={search}
+        filter={({ options }) => options}
+        searchable
+        nothingFoundMessage="Nobody has this name"
+        flex={1}
+      />
+      <Button
+        disabled={user_id === null}
+        onClick={() => {
+          if (user_id === null) return;
+          change(() =>
+            call('POST /api/organizations/:id/teams/:team_id/members', {
+              names: { id, team_id: team.id },
+              body: { user_id },
+            }),
+          );
+          setUser(null);
+        }}
+      >
+        Take in
+      </Button>
+    </Group>
+  );
+}

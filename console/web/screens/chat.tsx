@@ -1,0 +1,198 @@
+import { Alert, Button, Card, Group, Select, Stack, Text, Textarea } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
+import { send } from '../api/client';
+import { reading } from '../api/queries';
+import { Held } from '../chat/held';
+import type { ChatMessage } from '../chat/stream';
+import { useChat } from '../chat/use-chat';
+import { refusalWords } from '../chat/words';
+import { CopyId } from '../parts/copy-id';
+import { Money } from '../parts/money';
+import { Page } from '../parts/page';
+import { Empty, Loading } from '../parts/states';
+import { useMe } from '../session/me';
+
+// The list of models does not say what each is for; these names do.
+const no_chat = /embed|moderation|tts|whisper|transcribe|realtime|dall-e|image|rerank/i;
+
+/** A small chat: by a short-lived key of the person's own, with the cost of each answer. */
+export function Chat() {
+  const me = useMe();
+  const { data, error } = useQuery({
+    queryKey: ['/api/chat/models'],
+    queryFn: ({ signal }) =>
+      send('GET', '/api/chat/models', { signal }) as Promise<{ data: { id: string }[] }>,
+    enabled: me.user !== null,
+    staleTime: 300_000,
+    retry: false,
+  });
+  if (me.user === null)
+    return (
+      <Page title="Chat">
+        <Empty title="The chat is for people">
+          You are signed in as an operator. Sign in as a person to chat.
+        </Empty>
+      </Page>
+    );
+  if (error) {
+    const { title, words } = refusalWords(error);
+    return (
+      <Page title="Chat">
+        <Empty title={title}>{words}</Empty>
+      </Page>
+    );
+  }
+  if (data === undefined) return <Loading />;
+  const models = data.data.map(({ id }) => id).filter((id) => !no_chat.test(id));
+  return <Talk models={models} />;
+}
+
+function Talk({ models }: { models: string[] }) {
+  const chat = useChat();
+  const { messages, ticket, draft, problem } = chat;
+  const model = chat.model ?? models[0] ?? null;
+  const is_busy = draft !== undefined;
+  const end = useRef<HTMLDivElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what grows is kept in sight.
+  useEffect(() => end.current?.scrollIntoView({ block: 'nearest' }), [messages, draft, problem]);
+  return (
+    <Page
+      title="Chat"
+      about={<Balance />}
+      actions={
+        <>
+          <Select
+            aria-label="Model"
+            data={models}
+            value={model}
+            onChange={chat.choose}
+            allowDeselect={false}
+            disabled={is_busy}
+            searchable
+            w={220}
+          />
+          <Button variant="default" onClick={chat.clear} disabled={messages.length === 0}>
+            New chat
+          </Button>
+        </>
+      }
+    >
+      <Stack gap="sm" role="log" aria-label="Conversation" aria-busy={is_busy}>
+        {messages.length === 0 && (
+          <Empty title="Ask something">Each answer says what it has cost.</Empty>
+        )}
+        {messages.map((message, place) => (
+          // Messages are only added and taken at the end.
+          // biome-ignore lint/suspicious/noArrayIndexKey: their place is what they are.
+          <Said key={place} message={message} />
+        ))}
+        {is_busy && !ticket && <Said message={{ role: 'assistant', content: draft || '…' }} />}
+        {is_busy && ticket && draft !== '' && (
+          <Said message={{ role: 'assistant', content: draft }} />
+        )}
+        {is_busy && ticket && draft === '' && <Held ticket={ticket} onStop={chat.stop} />}
+        {problem && (
+          <Alert color="red" title={problem.title} role="alert">
+            {problem.words}
+          </Alert>
+        )}
+        <div ref={end} />
+      </Stack>
+      <Field
+        returned={chat.returned}
+        is_busy={is_busy}
+        onStop={chat.stop}
+        onSend={(content) => chat.send(content, model)}
+      />
+    </Page>
+  );
+}
+
+function Balance() {
+  const { data } = useQuery({ ...reading('GET /api/chat/balance'), refetchInterval: 30_000 });
+  if (data === undefined) return null;
+  return (
+    <>
+      You can spend <Money amount={data.effective_available_balance} currency={data.currency} />.
+    </>
+  );
+}
+
+function Said({ message: { role, content, model, cost, request_id } }: { message: ChatMessage }) {
+  const is_mine = role === 'user';
+  return (
+    <Card
+      withBorder
+      padding="sm"
+      maw="min(100%, 46rem)"
+      style={{ alignSelf: is_mine ? 'flex-end' : 'flex-start' }}
+      component="article"
+      aria-label={is_mine ? 'You' : 'Answer'}
+    >
+      <Text className="said">{content}</Text>
+      {model && (
+        <Group gap="xs" mt={4}>
+          <Text size="sm" c="dimmed">
+            {model}
+            {cost ? ', cost ' : ', its cost follows in the ledger'}
+            {cost && <Money amount={cost.amount} currency={cost.currency} />}
+          </Text>
+          {request_id && <CopyId value={request_id} />}
+        </Group>
+      )}
+    </Card>
+  );
+}
+
+function Field({
+  returned,
+  is_busy,
+  onSend,
+  onStop,
+}: {
+  returned: string;
+  is_busy: boolean;
+  onSend: (content: string) => void;
+  onStop: () => void;
+}) {
+  const [text, setText] = useState('');
+  useEffect(() => {
+    if (returned !== '') setText((now) => (now === '' ? returned : now));
+  }, [returned]);
+  const submit = () => {
+    if (is_busy || text.trim() === '') return;
+    onSend(text);
+    setText('');
+  };
+  const press = (event: KeyboardEvent) => {
+    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    submit();
+  };
+  return (
+    <Group align="flex-end" gap="xs">
+      <Textarea
+        label="Message"
+        description="Enter sends; Shift and Enter begins a new line."
+        value={text}
+        onChange={(event) => setText(event.currentTarget.value)}
+        onKeyDown={press}
+        autosize
+        minRows={2}
+        maxRows={10}
+        flex={1}
+        miw={200}
+      />
+      {is_busy ? (
+        <Button variant="default" onClick={onStop}>
+          Stop
+        </Button>
+      ) : (
+        <Button onClick={submit} disabled={text.trim() === ''}>
+          Send
+        </Button>
+      )}
+    </Group>
+  );
+}

@@ -1,0 +1,212 @@
+import { Button, Code, Group, Modal, Select, Stack, Text, TextInput } from '@mantine/core';
+import { useDebouncedCallback } from '@mantine/hooks';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { Answer, Query } from '../../api/client';
+import { reading } from '../../api/queries';
+import { CopyId } from '../../parts/copy-id';
+import { CsvButton } from '../../parts/csv';
+import { type Column, DataTable } from '../../parts/data-table';
+import { oneOf, text, useFilters } from '../../parts/filters';
+import { listed } from '../../parts/lists';
+import { Page } from '../../parts/page';
+import { Empty } from '../../parts/states';
+import { Time } from '../../parts/time';
+import { useMe } from '../../session/me';
+
+type Happened = Answer<'GET /api/events'>['events'][number];
+type Type = Happened['type'];
+
+const LOOK_MS = 10_000;
+const types: readonly Type[] = [
+  'request.completed',
+  'request.blocked',
+  'request.refused',
+  'request.bounded',
+  'cost_ticket.created',
+  'cost_ticket.resolved',
+  'cost_ticket.exceeded',
+  'budget.threshold',
+  'wallet.balance_low',
+  'payment.completed',
+  'payment.failed',
+  'payment.refunded',
+  'rate_limit.checked',
+  'rate_limit.exceeded',
+  'rate_limit.circuit_open',
+  'reservation.expired',
+  'settlement.bounded',
+  'settlement.tier_unpriced',
+  'key.issued',
+  'key.expiring',
+  'export.completed',
+  'export.failed',
+  'notice.disabled',
+];
+const shape = {
+  type: oneOf(...types),
+  action: text,
+  agent_id: text,
+  request_id: text,
+  paused: oneOf('1'),
+  cursor: text,
+};
+
+const columns: Column<Happened>[] = [
+  { title: 'When', cell: ({ created_at }) => <Time at={created_at} /> },
+  { title: 'What', cell: ({ type }) => <span className="nowrap">{type}</span> },
+  { title: 'Action', cell: ({ action }) => <span className="wrap">{action ?? '–'}</span> },
+  { title: 'In short', cell: ({ payload }) => <span className="wrap">{shortOf(payload)}</span> },
+  { title: 'Request', cell: ({ request_id }) => request_id && <CopyId value={request_id} /> },
+];
+
+/** What happened, as it happens: newest first, until somebody pauses it. */
+export function Events() {
+  const me = useMe();
+  const [{ cursor, paused, ...filters }, set] = useFilters(shape);
+  const is_live = paused === undefined && cursor === undefined;
+  const query = useQuery({
+    ...reading('GET /api/events', {
+      query: { ...filters, cursor, limit: 50 } as Query<'GET /api/events'>,
+    }),
+    // New events make the page read anew at once; this is for a stream that is away.
+    refetchInterval: is_live ? LOOK_MS : false,
+    staleTime: is_live ? 0 : Number.POSITIVE_INFINITY,
+    meta: { is_still: !is_live },
+    enabled: me.acting_org !== null,
+  });
+  const [open, setOpen] = useState<Happened>();
+  const search = useDebouncedCallback(set, 250);
+  if (me.acting_org === null)
+    return (
+      <Page title="Events">
+        <Empty title="Choose an organization">Above you choose whose events you look at.</Empty>
+      </Page>
+    );
+  return (
+    <Page
+      title="Events"
+      about={is_live ? 'New ones appear by themselves.' : 'Paused: nothing moves.'}
+      actions={
+        <Button
+          variant={is_live ? 'default' : 'filled'}
+          onClick={() => set(is_live ? { paused: '1' } : { paused: undefined, cursor: undefined })}
+        >
+          {is_live ? 'Pause' : 'Follow'}
+        </Button>
+      }
+    >
+      <Group gap="xs" align="flex-end">
+        <Select
+          label="What"
+          placeholder="anything"
+          data={[...types]}
+          value={filters.type ?? null}
+          onChange={(type) => set({ type: (type ?? undefined) as Type | undefined })}
+          clearable
+          clearButtonProps={{ 'aria-label': 'Show anything' }}
+          searchable
+          w={230}
+        />
+        {(['action', 'agent_id', 'request_id'] as const).map((name) => (
+          <TextInput
+            key={`${name} ${filters[name] ?? ''}`}
+            label={labels[name]}
+            defaultValue={filters[name] ?? ''}
+            onChange={(event) => search({ [name]: event.currentTarget.value.trim() })}
+            w={180}
+          />
+        ))}
+        <CsvButton file="events" items={query.data?.events} columns={csv} />
+      </Group>
+      <DataTable
+        label="Events"
+        query={listed(query, ({ next_cursor }) => next_cursor)}
+        itemsOf={({ events }) => events}
+        keyOf={({ id }) => id}
+        columns={columns}
+        cursor={cursor}
+        onCursor={(next) => set({ cursor: next })}
+        empty={<Empty title="Nothing of this kind">It appears here as it happens.</Empty>}
+        actions={(event) => (
+          <Button
+            size="compact-sm"
+            variant="default"
+            aria-label={`All of ${event.type}`}
+            onClick={() => setOpen(event)}
+          >
+            All
+          </Button>
+        )}
+      />
+      <Modal
+        opened={open !== undefined}
+        onClose={() => setOpen(undefined)}
+        title={open?.type ?? ''}
+        size="lg"
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
+        {open && (
+          <Detail
+            event={open}
+            onRequest={(request_id) => {
+              setOpen(undefined);
+              set({ request_id, type: undefined, cursor: undefined });
+            }}
+          />
+        )}
+      </Modal>
+    </Page>
+  );
+}
+
+const labels = { action: 'Action', agent_id: 'Id of an agent', request_id: 'Id of a request' };
+
+function Detail({
+  event,
+  onRequest,
+}: {
+  event: Happened;
+  onRequest: (request_id: string) => void;
+}) {
+  const { id, created_at, request_id, trace_label, payload } = event;
+  return (
+    <Stack gap="sm">
+      <Group gap="xs">
+        <Time at={created_at} />
+        <CopyId value={id} />
+        {trace_label && <Text c="dimmed">{trace_label}</Text>}
+      </Group>
+      <Code block tabIndex={0} aria-label="All that it says" className="said">
+        {JSON.stringify(payload, null, 2)}
+      </Code>
+      {request_id && (
+        <Group>
+          <Button variant="default" onClick={() => onRequest(request_id)}>
+            All of this request
+          </Button>
+        </Group>
+      )}
+    </Stack>
+  );
+}
+
+/** The first plain values of a payload. */
+function shortOf(payload: Record<string, unknown>): string {
+  const plain = Object.entries(payload).filter(
+    ([name, value]) => ['string', 'number'].includes(typeof value) && !name.endsWith('_id'),
+  );
+  return plain
+    .slice(0, 4)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ');
+}
+
+const csv = [
+  { title: 'id', text: ({ id }: Happened) => id },
+  { title: 'at', text: ({ created_at }: Happened) => created_at },
+  { title: 'type', text: ({ type }: Happened) => type },
+  { title: 'action', text: ({ action }: Happened) => action },
+  { title: 'request_id', text: ({ request_id }: Happened) => request_id },
+  { title: 'payload', text: ({ payload }: Happened) => JSON.stringify(payload) },
+];

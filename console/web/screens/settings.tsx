@@ -1,0 +1,61 @@
+import { Tabs } from '@mantine/core';
+import { oneOf, text, useFilters } from '../parts/filters';
+import { Page } from '../parts/page';
+import { may, useMe } from '../session/me';
+import { AuditLog } from '../settings/audit-log';
+import { Budgets } from '../settings/budgets';
+import { Notices } from '../settings/notices';
+import { Organization } from '../settings/organization';
+import { Sessions } from '../settings/sessions';
+
+const tabs = ['sessions', 'budgets', 'organization', 'notices', 'audit'] as const;
+const shape = {
+  tab: oneOf(...tabs),
+  q: text,
+  owner_type: oneOf('key', 'user', 'team', 'organization'),
+  actor_type: oneOf('user', 'key', 'platform', 'system'),
+  action: text,
+  object_id: text,
+  message_status: oneOf('waiting', 'delivered', 'failed'),
+  page: text,
+  cursor: text,
+};
+
+/** What is the person's own, what the organization has agreed on, and who changed what. */
+export function Settings() {
+  const me = useMe();
+  const [{ tab = 'sessions', ...filters }, set] = useFilters(shape);
+  const in_org = me.acting_org !== null;
+  const turn = (value: string | null) => {
+    const none = Object.fromEntries(Object.keys(filters).map((name) => [name, undefined]));
+    set({ ...none, tab: oneOf(...tabs)(value) });
+  };
+  return (
+    <Page title="Settings">
+      <Tabs value={tab} onChange={turn} keepMounted={false}>
+        <Tabs.List mb="md">
+          <Tabs.Tab value="sessions">My sessions</Tabs.Tab>
+          {in_org && <Tabs.Tab value="budgets">Budgets</Tabs.Tab>}
+          {in_org && <Tabs.Tab value="organization">Organization</Tabs.Tab>}
+          {may(me, 'org:billing') && <Tabs.Tab value="notices">Notices</Tabs.Tab>}
+          {may(me, 'org:members') && <Tabs.Tab value="audit">Audit log</Tabs.Tab>}
+        </Tabs.List>
+        <Tabs.Panel value="sessions">
+          <Sessions />
+        </Tabs.Panel>
+        <Tabs.Panel value="budgets">
+          <Budgets filters={filters} set={set} />
+        </Tabs.Panel>
+        <Tabs.Panel value="organization">
+          <Organization />
+        </Tabs.Panel>
+        <Tabs.Panel value="notices">
+          <Notices filters={filters} set={set} />
+        </Tabs.Panel>
+        <Tabs.Panel value="audit">
+          <AuditLog filters={filters} set={set} />
+        </Tabs.Panel>
+      </Tabs>
+    </Page>
+  );
+}

@@ -1,0 +1,212 @@
+import { Button, Group, Modal, Select, Stack, Table, Text, TextInput } from '@mantine/core';
+import { useDebouncedCallback } from '@mantine/hooks';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import type { Answer } from '../api/client';
+import { reading } from '../api/queries';
+import { CopyId } from '../parts/copy-id';
+import { CsvButton } from '../parts/csv';
+import { type Column, DataTable } from '../parts/data-table';
+import { Empty } from '../parts/states';
+import { Time } from '../parts/time';
+
+type Change = Extract<Answer<'GET /api/audit-log'>, { next: unknown }>['audit_log'][number];
+type ActorType = Change['actor']['type'];
+
+export interface AuditFilters {
+  actor_type?: ActorType | undefined;
+  action?: string | undefined;
+  object_id?: string | undefined;
+  cursor?: string | undefined;
+}
+
+/** A noun and what became of it, in words: `team_member.created` is "team member created". */
+const actionWords = (action: string) => action.replaceAll(/[._]/g, ' ');
+
+const columns: Column<Change>[] = [
+  { title: 'When', cell: ({ created_at }) => <Time at={created_at} /> },
+  { title: 'Who', cell: (change) => <Actor change={change} /> },
+  { title: 'What', cell: ({ action }) => actionWords(action) },
+  { title: 'Which', cell: (change) => <Which change={change} /> },
+];
+
+/** Every change by a person, a key or a program, newest first. */
+export function AuditLog({
+  filters,
+  set,
+}: {
+  filters: AuditFilters;
+  set: (change: AuditFilters) => void;
+}) {
+  const { actor_type, action, object_id, cursor = 'first' } = filters;
+  const by_whole_action = action?.includes('.');
+  const query = useQuery(
+    reading('GET /api/audit-log', {
+      query: {
+        actor_type,
+        object_id,
+        cursor,
+        per_page: 50,
+        ...(by_whole_action ? { action } : { object_type: action }),
+      },
+    }),
+  );
+  const [open, setOpen] = useState<Change>();
+  const search = useDebouncedCallback((change: AuditFilters) => set(change), 250);
+  return (
+    <>
+      <Group gap="xs" align="flex-end" mb="sm">
+        <Select
+          label="Done by"
+          placeholder="anybody"
+          data={[
+            { value: 'user', label: 'people' },
+            { value: 'key', label: 'keys' },
+            { value: 'platform', label: 'the platform' },
+            { value: 'system', label: 'programs' },
+          ]}
+          value={actor_type ?? null}
+          onChange={(value) => set({ actor_type: (value ?? undefined) as ActorType | undefined })}
+          clearable
+          clearButtonProps={{ 'aria-label': 'Show changes by anybody' }}
+          w={150}
+        />
+        <TextInput
+          label="What"
+          placeholder="key, key.created"
+          defaultValue={action ?? ''}
+          onChange={(event) => search({ action: event.currentTarget.value.trim() })}
+          w={180}
+        />
+        <TextInput
+          label="Id of the thing"
+          defaultValue={object_id ?? ''}
+          onChange={(event) => search({ object_id: event.currentTarget.value.trim() })}
+          w={220}
+        />
+        <CsvButton file="audit-log" items={query.data?.audit_log} columns={csv} />
+      </Group>
+      <DataTable
+        label="Changes"
+        query={query}
+        itemsOf={({ audit_log }) => audit_log}
+        keyOf={({ id }) => id}
+        columns={columns}
+        cursor={filters.cursor}
+        onCursor={(next) => set({ cursor: next })}
+        empty={<Empty title="No such change">Take a filter out to see more.</Empty>}
+        actions={(change) => (
+          <Button
+            size="compact-sm"
+            variant="default"
+            aria-label={`What changed: ${actionWords(change.action)}`}
+            onClick={() => setOpen(change)}
+          >
+            What changed
+          </Button>
+        )}
+      />
+      <Modal
+        opened={open !== undefined}
+        onClose={() => setOpen(undefined)}
+        title={open ? actionWords(open.action) : ''}
+        size="lg"
+        closeButtonProps={{ 'aria-label': 'Close' }}
+      >
+        {open && <Detail change={open} />}
+      </Modal>
+    </>
+  );
+}
+
+function Actor({ change: { actor } }: { change: Change }) {
+  if (actor.name !== null) return <span className="wrap">{actor.name}</span>;
+  return actor.id === null ? <span>{actor.type}</span> : <CopyId value={actor.id} />;
+}
+
+/** The thing by its name, if it says one. */
+function Which({ change: { object, before, after } }: { change: Change }) {
+  // The name of a session says nothing to people.
+  const name = object.type === 'session' ? undefined : (after?.name ?? before?.name);
+  return (
+    <Group gap={4}>
+      <span className="wrap">
+        {actionWords(object.type)}
+        {typeof name === 'string' ? ` ${name}` : ''}
+      </span>
+      <CopyId value={object.id} />
+    </Group>
+  );
+}
+
+function Detail({ change }: { change: Change }) {
+  const { before, after, created_at, session_id, request_id, key_id, seq, hash } = change;
+  const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
+  const ids = { session: session_id, key: key_id, request: request_id, hash };
+  return (
+    <Stack gap="sm">
+      <Group gap="xs">
+        <Actor change={change} />
+        <Time at={created_at} />
+        <Text c="dimmed">change {seq} of the chain</Text>
+      </Group>
+      <Table.ScrollContainer minWidth={0} type="native" className="table">
+        <Table aria-label="Before and after">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>Field</Table.Th>
+              <Table.Th>Before</Table.Th>
+              <Table.Th>After</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {names.map((name) => {
+              const [was, is] = [valueWords(before?.[name]), valueWords(after?.[name])];
+              return (
+                <Table.Tr key={name} fw={was === is ? 400 : 700}>
+                  <Table.Td data-title="Field">{name}</Table.Td>
+                  <Table.Td data-title="Before" className="wrap">
+                    {was}
+                  </Table.Td>
+                  <Table.Td data-title="After" className="wrap">
+                    {is}
+                  </Table.Td>
+                </Table.Tr>
+              );
+            })}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
+      <Group gap="xs">
+        {Object.entries(ids).map(
+          ([name, id]) =>
+            id && (
+              <Group key={name} gap={4}>
+                <Text size="sm" c="dimmed">
+                  {name}
+                </Text>
+                <CopyId value={id} />
+              </Group>
+            ),
+        )}
+      </Group>
+    </Stack>
+  );
+}
+
+function valueWords(value: unknown): string {
+  if (value === undefined || value === null) return '–';
+  return typeof value === 'object' ? JSON.stringify(value) : String(value);
+}
+
+const csv = [
+  { title: 'at', text: ({ created_at }: Change) => created_at },
+  { title: 'actor_type', text: ({ actor }: Change) => actor.type },
+  { title: 'actor_id', text: ({ actor }: Change) => actor.id },
+  { title: 'actor', text: ({ actor }: Change) => actor.name },
+  { title: 'action', text: ({ action }: Change) => action },
+  { title: 'object_id', text: ({ object }: Change) => object.id },
+  { title: 'before', text: ({ before }: Change) => before && JSON.stringify(before) },
+  { title: 'after', text: ({ after }: Change) => after && JSON.stringify(after) },
+  { title: 'hash', text: ({ hash }: Change) => hash },
+];

@@ -1,0 +1,38 @@
+import type { Answer } from '../api/client';
+
+export type Destination = Answer<'GET /api/notice-destinations'>['destinations'][number];
+export type Message = Answer<'GET /api/notice-messages'>['messages'][number];
+export type Kind = Destination['kinds'][number];
+export type Channel = Destination['channel'];
+
+/** What an organization's destinations are told of. */
+export const kinds: readonly { value: Kind; label: string }[] = [
+  { value: 'ticket_created', label: 'a call waits for a decision' },
+  { value: 'ticket_resolved', label: 'a ticket was decided' },
+  { value: 'balance_low', label: 'a wallet is low' },
+  { value: 'budget_threshold', label: 'a budget reaches a threshold' },
+  { value: 'payment', label: 'a payment came, or failed' },
+  { value: 'refund', label: 'money was sent back' },
+  { value: 'dispute', label: 'a buyer disputes a payment' },
+  { value: 'key_expiring', label: 'a key ends in a week' },
+];
+/** What those of the platform are told of. */
+export const platformKinds: readonly { value: Kind; label: string }[] = [
+  { value: 'gateway_config_rejected', label: 'a gateway refuses its configuration' },
+  { value: 'gateway_silent', label: 'a gateway is silent' },
+  { value: 'audit_broken', label: 'the audit finds a fault' },
+];
+
+export const channels: readonly { value: Channel; label: string }[] = [
+  { value: 'slack', label: 'Slack' },
+  { value: 'teams', label: 'Teams' },
+  { value: 'email', label: 'mail' },
+  { value: 'webhook', label: 'a webhook' },
+];
+
+/** `a wallet is low` */
+export function kindWords(kind: Message['kind']): string {
+  if (kind === 'test') return 'a test';
+  if (kind === 'confirmation') return 'a code to confirm an address';
+  return [...kinds, ...platformKinds].find(({ value }) => value === kind)?.label ?? kind;
+}

@@ -1,0 +1,130 @@
+import { Button, Group, NumberInput, Select, Stack, Switch, Text } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { type Answer, type Body, call } from '../api/client';
+import { reading, refresh } from '../api/queries';
+import { act } from '../parts/act';
+import { CopyId } from '../parts/copy-id';
+import { Failure, LoadingRows } from '../parts/states';
+import { useMe } from '../session/me';
+
+type Settings = Answer<'GET /api/wallet-settings/:id'>;
+type Change = Body<'PUT /api/wallet-settings/:id'>;
+
+// Browsers list these by their older names alone.
+const renamed = [
+  'America/Nuuk',
+  'Asia/Ho_Chi_Minh',
+  'Asia/Kathmandu',
+  'Asia/Kolkata',
+  'Asia/Yangon',
+  'Atlantic/Faroe',
+  'Europe/Kyiv',
+];
+const zones = [...new Set(['UTC', ...Intl.supportedValuesOf('timeZone'), ...renamed])];
+
+/** The rules of the organization's wallets and its reporting zone: operators change them. */
+export function Organization() {
+  const me = useMe();
+  const id = me.acting_org ?? '';
+  const { data, error, refetch } = useQuery(
+    reading('GET /api/wallet-settings/:id', { names: { id } }),
+  );
+  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (data === undefined) return <LoadingRows />;
+  return (
+    <Stack maw={520}>
+      <Group gap="xs">
+        <Text c="dimmed">The organization's id</Text>
+        <CopyId value={id} />
+      </Group>
+      {!me.is_operator && (
+        <Text>Operators of the platform change these. Ask them for another zone or rule.</Text>
+      )}
+      <Form key={id} settings={data} id={id} is_locked={!me.is_operator} />
+    </Stack>
+  );
+}
+
+function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_locked: boolean }) {
+  const [change, setChange] = useState<Change>({});
+  const [is_busy, setBusy] = useState(false);
+  const now = { ...settings, ...change } as Settings;
+  const set = (one: Change) => setChange({ ...change, ...one });
+  const number = (name: 'reserve_buffer_pct' | 'low_balance_threshold' | 'ticket_ttl_seconds') => ({
+    value: now[name],
+    onChange: (value: number | string) => {
+      if (typeof value === 'number') set({ [name]: value });
+    },
+    min: 0,
+    thousandSeparator: ' ',
+    // Locked, but still to be read.
+    readOnly: is_locked,
+  });
+  const save = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    await act(async () => {
+      await call('PUT /api/wallet-settings/:id', { names: { id }, body: change });
+      setChange({});
+      await refresh('/api/wallet-settings', '/api/spend', '/api/budgets');
+      notifications.show({ message: 'The settings are saved.' });
+    });
+    setBusy(false);
+  };
+  return (
+    <form onSubmit={(event) => void save(event)}>
+      <Stack>
+        <Select
+          label="Reporting zone"
+          description="Its calendar makes days and months of spend, and windows of budgets."
+          data={zones.includes(now.time_zone) ? zones : [now.time_zone, ...zones]}
+          value={now.time_zone}
+          onChange={(time_zone) => time_zone && set({ time_zone })}
+          allowDeselect={false}
+          searchable
+          readOnly={is_locked}
+        />
+        <NumberInput
+          label={`A wallet is low below, in ${settings.currency}`}
+          {...number('low_balance_threshold')}
+          decimalScale={9}
+        />
+        <NumberInput
+          label="Held above the estimate, in per cent"
+          {...number('reserve_buffer_pct')}
+        />
+        <NumberInput
+          label="A ticket stays open for, in seconds"
+          {...number('ticket_ttl_seconds')}
+          allowDecimal={false}
+        />
+        <Select
+          label="Credits by hand"
+          data={[
+            { value: 'allowed', label: 'who may pay may credit' },
+            { value: 'platform_only', label: 'only the platform adds money' },
+          ]}
+          value={now.manual_credit}
+          onChange={(value) => set({ manual_credit: (value ?? 'allowed') as 'allowed' })}
+          allowDeselect={false}
+          readOnly={is_locked}
+        />
+        <Switch
+          label="Members may top up their own wallets"
+          checked={now.wallet_user_topup_enabled}
+          onChange={(event) => set({ wallet_user_topup_enabled: event.currentTarget.checked })}
+          disabled={is_locked}
+        />
+        {!is_locked && (
+          <Group justify="flex-end">
+            <Button type="submit" loading={is_busy} disabled={Object.keys(change).length === 0}>
+              Save
+            </Button>
+          </Group>
+        )}
+      </Stack>
+    </form>
+  );
+}

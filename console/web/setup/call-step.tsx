@@ -1,0 +1,62 @@
+import { Group, Stack, Text, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { call } from '../api/client';
+import { reading } from '../api/queries';
+import { type NewKey, ShownOnce } from '../keys/shown-once';
+import { State } from '../parts/badge';
+import { useMe } from '../session/me';
+import { StepForm } from './step-form';
+
+/** The fifth: a key, and the first call with it, which is awaited here. */
+export function CallStep() {
+  const me = useMe();
+  const { data: prices } = useQuery(reading('GET /api/setup/prices'));
+  const [name, setName] = useState('first key');
+  const [made, setMade] = useState<NewKey>();
+  const [since, setSince] = useState<string>();
+  const { data } = useQuery({
+    ...reading('GET /api/events', {
+      query: { type: 'request.completed', limit: 1, ...(since ? { since } : {}) },
+    }),
+    enabled: since !== undefined && me.acting_org !== null,
+    refetchInterval: 2_000,
+  });
+  const first = data?.events[0];
+  const model =
+    prices?.models.find(({ output_per_1m }) => (output_per_1m ?? 0) > 0)?.model ?? 'gpt-4o-mini';
+  const submit = async (idempotency_key: string) => {
+    const body = { name: name.trim(), token_type: 'gateway' as const };
+    const { key } = await call('POST /api/keys', { body, idempotency_key });
+    setSince(new Date(Date.now() - 60_000).toISOString());
+    setMade({ name: body.name, key, is_gateway: true, model });
+  };
+  return (
+    <Stack>
+      {first ? (
+        <Group>
+          <State word="the first call has arrived" kind="good" />
+          <Text>Everything works: it was paid by the wallet and stands in the ledger.</Text>
+        </Group>
+      ) : (
+        since && <Text role="status">Waiting for the first call with this key…</Text>
+      )}
+      <StepForm
+        label="Make the key"
+        is_ready={name.trim() !== ''}
+        submit={submit}
+        onDone={() => undefined}
+      >
+        <Text>A program calls models with a gateway key. You get the call to try with it.</Text>
+        <TextInput
+          label="Name of the key"
+          value={name}
+          onChange={(event) => setName(event.currentTarget.value)}
+          maxLength={200}
+          required
+        />
+      </StepForm>
+      <ShownOnce made={made} onClose={() => setMade(undefined)} />
+    </Stack>
+  );
+}

@@ -1,0 +1,48 @@
+import { Button, Group, Stack } from '@mantine/core';
+import { type FormEvent, type ReactNode, useRef, useState } from 'react';
+import { intentKey } from '../api/queries';
+import { act } from '../parts/act';
+
+export interface Step {
+  onDone: () => void;
+}
+
+/** A form whose button does one thing; a second click does nothing more. */
+export function StepForm({
+  label,
+  is_ready,
+  submit,
+  onDone,
+  children,
+}: Step & {
+  label: string;
+  is_ready: boolean;
+  submit: (idempotency_key: string) => Promise<unknown>;
+  children: ReactNode;
+}) {
+  const key = useRef(intentKey());
+  const [is_busy, setBusy] = useState(false);
+  const run = async (event: FormEvent) => {
+    event.preventDefault();
+    if (!is_ready || is_busy) return;
+    setBusy(true);
+    await act(async () => {
+      await submit(key.current);
+      onDone();
+    });
+    key.current = intentKey();
+    setBusy(false);
+  };
+  return (
+    <form onSubmit={(event) => void run(event)}>
+      <Stack maw={460} gap="sm">
+        {children}
+        <Group>
+          <Button type="submit" loading={is_busy} disabled={!is_ready}>
+            {label}
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}

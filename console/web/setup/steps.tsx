@@ -1,0 +1,258 @@
+import { Button, Group, NumberInput, Select, Stack, Text, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
+import { call, send } from '../api/client';
+import { queries, reading, refresh } from '../api/queries';
+import { State } from '../parts/badge';
+import { Money } from '../parts/money';
+import { useMe } from '../session/me';
+import { type Step, StepForm } from './step-form';
+
+/** The first screen: an organization, which is looked at from then on. */
+export function OrganizationStep({ onDone }: Step) {
+  const [name, setName] = useState('');
+  const [currency, setCurrency] = useState('USD');
+  const submit = async (idempotency_key: string) => {
+    const body = { name: name.trim(), currency: currency.trim().toUpperCase() };
+    const { id } = await call('POST /api/organizations', { body, idempotency_key });
+    await send('PUT', '/api/session/org', { body: { org_id: id } });
+    queries.removeQueries({ predicate: ({ queryKey: [path] }) => path !== '/api/me' });
+    await refresh('/api/');
+  };
+  return (
+    <StepForm
+      label="Make the organization"
+      is_ready={name.trim() !== '' && /^[a-z]{3}$/i.test(currency.trim())}
+      {...{ submit, onDone }}
+    >
+      <Text>
+        Everything belongs to an organization: people, keys, wallets, and what calls cost.
+      </Text>
+      <TextInput
+        label="Name"
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        maxLength={200}
+        required
+      />
+      <TextInput
+        label="Currency"
+        description="Three letters of ISO 4217; all its money is counted in it."
+        value={currency}
+        onChange={(event) => setCurrency(event.currentTarget.value)}
+        required
+      />
+    </StepForm>
+  );
+}
+
+/** The second: what a model costs. A model without a price is refused. */
+export function PriceStep({ onDone }: Step) {
+  const { data } = useQuery(reading('GET /api/setup/prices'));
+  const [provider, setProvider] = useState('openai');
+  const [model, setModel] = useState('');
+  const [input, setInput] = useState<number | string>('');
+  const [output, setOutput] = useState<number | string>('');
+  const count = data?.models.length ?? 0;
+  const submit = async (idempotency_key: string) => {
+    const body = {
+      provider: provider.trim(),
+      model: model.trim(),
+      input_per_1m: Number(input),
+      output_per_1m: Number(output),
+    };
+    await call('POST /api/setup/prices', { body, idempotency_key });
+    await refresh('/api/setup/prices', '/api/prices', '/api/admin/prices');
+  };
+  const is_ready = provider.trim() !== '' && model.trim() !== '' && input !== '' && output !== '';
+  return (
+    <Stack>
+      {count > 0 && (
+        <Group>
+          <State word={`${count} prices are there`} kind="good" />
+          <Button variant="default" onClick={onDone}>
+            Go on with these
+          </Button>
+        </Group>
+      )}
+      <StepForm label="Set the price" {...{ is_ready, submit, onDone }}>
+        <Text>
+          The gateway holds and charges by prices, and refuses a model that has none. They are in
+          USD for a million tokens.
+        </Text>
+        <TextInput
+          label="Provider"
+          value={provider}
+          onChange={(event) => setProvider(event.currentTarget.value)}
+          required
+        />
+        <TextInput
+          label="Model"
+          placeholder="gpt-4o-mini"
+          value={model}
+          onChange={(event) => setModel(event.currentTarget.value)}
+          required
+        />
+        <NumberInput
+          label="Input"
+          value={input}
+          onChange={setInput}
+          min={0}
+          decimalScale={9}
+          required
+        />
+        <NumberInput
+          label="Output"
+          value={output}
+          onChange={setOutput}
+          min={0}
+          decimalScale={9}
+          required
+        />
+      </StepForm>
+    </Stack>
+  );
+}
+
+/** The third: where the gateways find the models. */
+export function TargetStep({ onDone }: Step) {
+  const { data } = useQuery({ ...reading('GET /api/gateway-config'), refetchInterval: 5_000 });
+  const [shape, setShape] = useState<string>('openai');
+  const [url, setUrl] = useState('https://api.openai.com/v1');
+  const [variable, setVariable] = useState('OPENAI_API_KEY');
+  const [models, setModels] = useState('');
+  const running = data?.gateways.length ?? 0;
+  const has_own_file = data?.config === null && running > 0;
+  const names = models.split(/[\s,]+/).filter(Boolean);
+  const submit = async (idempotency_key: string) => {
+    const target = {
+      id: shape,
+      provider: shape,
+      shape,
+      base_url: url.trim(),
+      api_key_env: variable.trim(),
+      models: names,
+    };
+    const config = withTarget(data?.config ?? null, target);
+    const body = { config, note: 'The first run' };
+    await call('PUT /api/gateway-config', { body, idempotency_key });
+    await refresh('/api/gateway');
+  };
+  return (
+    <Stack>
+      {running > 0 && (
+        <Group>
+          <State word={`${running} gateways report`} kind="good" />
+          {(has_own_file || data?.config) && (
+            <Button variant="default" onClick={onDone}>
+              {has_own_file ? 'They have their own file: go on' : 'Go on with what they run'}
+            </Button>
+          )}
+        </Group>
+      )}
+      {running === 0 && data && <Text>No gateway reports yet: start one with its own key.</Text>}
+      <StepForm
+        label="Give it to the gateways"
+        is_ready={names.length > 0 && url.trim() !== '' && variable.trim() !== ''}
+        {...{ submit, onDone }}
+      >
+        <Text>
+          The provider's key stays in a variable of the gateways: name it here, and set it there.
+          {has_own_file && ' What you give takes the place of their own file.'}
+        </Text>
+        <Select
+          label="It speaks like"
+          data={[
+            { value: 'openai', label: 'OpenAI' },
+            { value: 'anthropic', label: 'Anthropic' },
+          ]}
+          value={shape}
+          onChange={(value) => setShape(value ?? 'openai')}
+          allowDeselect={false}
+        />
+        <TextInput
+          label="Address"
+          value={url}
+          onChange={(event) => setUrl(event.currentTarget.value)}
+          required
+        />
+        <TextInput
+          label="Variable with its key"
+          value={variable}
+          onChange={(event) => setVariable(event.currentTarget.value)}
+          required
+        />
+        <TextInput
+          label="Models"
+          description="Separated by commas; each has a price."
+          value={models}
+          onChange={(event) => setModels(event.currentTarget.value)}
+          required
+        />
+      </StepForm>
+    </Stack>
+  );
+}
+
+/** The configuration with one target more, or in place of one of the same id. */
+function withTarget(config: Record<string, unknown> | null, target: { id: string }) {
+  const now = (config ?? { identity: { modes: ['gateway_key'] } }) as {
+    providers?: { targets?: { id: string }[] };
+  };
+  const others = (now.providers?.targets ?? []).filter(({ id }) => id !== target.id);
+  return { ...now, providers: { ...now.providers, targets: [...others, target] } };
+}
+
+/** The fourth: money in the organization's wallet. */
+export function WalletStep({ onDone }: Step) {
+  const me = useMe();
+  const [amount, setAmount] = useState<number | string>(100);
+  const { data } = useQuery({
+    ...reading('GET /api/wallets', { query: { owner_type: 'organization', per_page: 1 } }),
+    enabled: me.acting_org !== null,
+  });
+  const wallet = data?.wallets[0];
+  const submit = async (idempotency_key: string) => {
+    const body = {
+      target_wallet_owner_type: 'organization' as const,
+      amount: Number(amount),
+      description: 'The first credit',
+    };
+    await call('POST /api/wallets/credit', { body, idempotency_key });
+    await refresh('/api/wallets', '/api/me');
+  };
+  return (
+    <Stack>
+      {wallet && (
+        <Group>
+          <Text>
+            The wallet has <Money amount={wallet.balance} currency={wallet.currency} fw={700} />.
+          </Text>
+          {wallet.balance > 0 && (
+            <Button variant="default" onClick={onDone}>
+              That is enough
+            </Button>
+          )}
+        </Group>
+      )}
+      <StepForm
+        label="Credit it"
+        is_ready={typeof amount === 'number' && amount > 0}
+        {...{ submit, onDone }}
+      >
+        <Text>
+          Calls are paid from a wallet, before they are made. Later people top up by card.
+        </Text>
+        <NumberInput
+          label={`Amount in ${wallet?.currency ?? 'its currency'}`}
+          value={amount}
+          onChange={setAmount}
+          min={0}
+          decimalScale={9}
+          thousandSeparator=" "
+          required
+        />
+      </StepForm>
+    </Stack>
+  );
+}

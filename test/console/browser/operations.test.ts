@@ -1,0 +1,134 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import type { Browser, Page } from 'playwright-core';
+import { parse } from 'yaml';
+import { openBrowser } from '../../support/browser';
+import { api, ask, demo, visit } from '../../support/console/visitor';
+import { until } from '../../support/until';
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+async function operator() {
+  const seen = await visit(browser, { role: 'platform_admin' });
+  const org_id = demo().organization_id;
+  expect(await ask(seen.page, 'PUT', '/api/session/org', { org_id })).toBe(204);
+  return seen;
+}
+
+/** A call of the demo's key; the id of its request. */
+async function call(words: string): Promise<string> {
+  const { gateway_url, keys, models } = demo();
+  const answer = await fetch(`${gateway_url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${keys.gateway}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: models[0], messages: [{ role: 'user', content: words }] }),
+  });
+  expect(answer.status).toBe(200);
+  return answer.headers.get('x-svc-request-id') as string;
+}
+
+/** What the demo's gateways run: the file beside demo.json. */
+function gatewayFile(): object {
+  const folder = path.dirname(process.env.SVC_CONSOLE_DEMO as string);
+  return parse(readFileSync(path.join(folder, 'gateway.yaml'), 'utf8'));
+}
+
+const rowOf = (page: Page, request_id: string) =>
+  page.getByRole('row').filter({ has: page.getByLabel(new RegExp(request_id)) });
+
+test('events appear as they happen, stand still when paused, and show one request alone', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  await page.goto('/events?type=request.completed');
+  await page.getByText('New ones appear by themselves.').waitFor();
+  const first = await call('The first of the tail');
+  await rowOf(page, first).waitFor();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await page.getByText('Paused: nothing moves.').waitFor();
+  const second = await call('The second of the tail');
+  // It is in the list of the API before the page is asked for it.
+  const owner = process.env.SVC_CONSOLE_OWNER_KEY as string;
+  await until(async () => {
+    const found = await api<{ events: unknown[] }>(owner, 'GET', `/v1/events?request_id=${second}`);
+    return found.events.length > 0;
+  });
+  expect(await rowOf(page, second).count()).toBe(0);
+  await page.getByRole('button', { name: 'Follow' }).click();
+  await rowOf(page, second).waitFor();
+  await rowOf(page, first)
+    .getByRole('button', { name: /^All of/ })
+    .click();
+  await page.getByRole('button', { name: 'All of this request' }).click();
+  await page.waitForURL(`**request_id=${first}`);
+  await rowOf(page, second).waitFor({ state: 'detached' });
+  await rowOf(page, first).first().waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a gateway shows what it runs, and workers who polls; the ledger is proved by a click', async () => {
+  const { page, context, complaints } = await operator();
+  await page.goto('/gateways');
+  await page.getByRole('cell', { name: 'in sync' }).first().waitFor();
+  await page.getByRole('link', { name: 'Workers' }).click();
+  await page.getByRole('table', { name: 'Queues' }).getByText('lifecycle').first().waitFor();
+  await page.getByText('Nothing was given up').waitFor();
+  await page.getByRole('button', { name: 'Prove the ledger now' }).click();
+  await page.getByText('clean: everything adds up').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a version is checked before it is made, rolled out, paused, resumed and aborted', async () => {
+  const { keys } = demo();
+  const { page, context, complaints } = await operator();
+  await page.goto('/config');
+  await page.getByRole('button', { name: 'New version' }).click();
+  const form = page.getByRole('dialog');
+  const field = form.getByRole('textbox', { name: 'Configuration' });
+  await field.fill('{"providers": 1}');
+  await form.getByRole('button', { name: 'Check it' }).click();
+  await form
+    .getByRole('alert')
+    .getByText(/providers/)
+    .waitFor();
+  expect(await form.getByRole('button', { name: 'Begin a rollout' }).isDisabled()).toBe(true);
+  await field.fill(JSON.stringify(gatewayFile()));
+  await form.getByRole('button', { name: 'Check it' }).click();
+  await form
+    .getByText(/nothing before it|Where|changes nothing/)
+    .first()
+    .waitFor();
+  await form.getByRole('button', { name: 'Begin a rollout' }).click();
+  await form.waitFor({ state: 'detached' });
+  const rollouts = page.getByRole('table', { name: 'Rollouts' });
+  await rollouts.getByRole('button', { name: 'Pause' }).click();
+  await rollouts.getByText('paused', { exact: true }).first().waitFor();
+  await rollouts.getByRole('button', { name: 'Resume' }).click();
+  await rollouts.getByText('goes on', { exact: true }).first().waitFor();
+  await rollouts.getByRole('button', { name: 'Abort' }).click();
+  await form.getByRole('button', { name: 'Abort' }).click();
+  await rollouts.getByText('aborted', { exact: true }).first().waitFor();
+  await page
+    .getByRole('table', { name: 'Versions' })
+    .getByRole('button', { name: /^What changed in version/ })
+    .first()
+    .click();
+  await form.getByRole('heading', { name: /^What version \d+ changed/ }).waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+  await api(keys.platform_admin, 'DELETE', '/v1/admin/gateway-config');
+});
+
+test('whoever is no operator is told so, and asks nothing', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  for (const path of ['/gateways', '/config', '/workers']) {
+    await page.goto(path);
+    await page.getByText('You may not see this').waitFor();
+  }
+  await context.close();
+});

@@ -1,0 +1,119 @@
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { api, demo, visit } from '../../support/console/visitor';
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+const owner = () => process.env.SVC_CONSOLE_OWNER_KEY as string;
+
+/** A living gateway key of a person or a team; its name. */
+async function keyOf(of: { user_id: string } | { team_id: string }): Promise<string> {
+  const name = `doomed ${Math.round(performance.now() * 1_000)}`;
+  await api(owner(), 'POST', '/v1/tokens', { name, token_type: 'gateway', ...of });
+  return name;
+}
+
+async function statusOf(name: string): Promise<string> {
+  const { status } = await api<{ status: string }>(
+    owner(),
+    'GET',
+    `/v1/tokens/${encodeURIComponent(name)}`,
+  );
+  return status;
+}
+
+test('a member is taken in, invited, raised and removed, and is told which keys end', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  const name = `Nora <script> ${Date.now()}`;
+  await page.goto('/people');
+  await page.getByRole('button', { name: 'New member' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByLabel('Name').fill(name);
+  await form.getByLabel('E-mail address').fill('nora@example.com');
+  await form.getByRole('button', { name: 'Take in' }).click();
+  await form.waitFor({ state: 'detached' });
+
+  await page.getByLabel('Name or address').fill('nora');
+  await page.waitForURL('**/people?q=nora');
+  const row = page.getByRole('row', { name });
+  const act = async (what: string) => {
+    await row.getByRole('button', { name: `Change ${name}` }).click();
+    await page.getByRole('menuitem', { name: what }).click();
+  };
+  await act('Invite to sign in');
+  await form.getByRole('button', { name: 'Make the invitation' }).click();
+  expect(await page.getByTestId('invitation').textContent()).toMatch(/^\S{20,}$/);
+  await form.getByRole('button', { name: 'I have copied it' }).click();
+  await form.waitFor({ state: 'detached' });
+
+  await act('Change the role');
+  await form.getByRole('combobox', { name: 'Role' }).click();
+  await page.getByRole('option', { name: /^billing admin/ }).click();
+  await form.getByRole('button', { name: 'Change the role' }).click();
+  await row.getByText('billing admin').waitFor();
+  await form.waitFor({ state: 'detached' });
+
+  const found = await api<{ members: { user_id: string }[] }>(
+    owner(),
+    'GET',
+    `/v1/organizations/${demo().organization_id}/members?q=nora`,
+  );
+  const [{ user_id } = { user_id: '' }] = found.members;
+  const key = await keyOf({ user_id });
+  await act('Remove');
+  await form.getByText('1 key ends at once').waitFor();
+  await form.getByRole('list', { name: 'Keys that end' }).getByText(key).waitFor();
+  await form.getByRole('button', { name: 'Remove' }).click();
+  await row.waitFor({ state: 'detached' });
+  await page.getByText('1 key was revoked.').waitFor();
+  expect(await statusOf(key)).toBe('revoked');
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a team is made, gets an admin, and is archived with its keys', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  const name = `Crew ${Date.now()}`;
+  await page.goto('/people?tab=teams');
+  await page.getByRole('button', { name: 'New team' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByLabel('Name').fill(name);
+  await form.getByRole('button', { name: 'Make the team' }).click();
+  await form.waitFor({ state: 'detached' });
+  const row = page.getByRole('row', { name });
+  await row.getByRole('button', { name: `Members of ${name}` }).click();
+  await form.getByRole('combobox', { name: 'Take in' }).fill('Mo');
+  await page.getByRole('option', { name: 'Mo Member' }).click();
+  await form.getByRole('button', { name: 'Take in', exact: true }).click();
+  await form.getByRole('button', { name: 'Make its admin' }).click();
+  await form.getByRole('cell', { name: 'admin' }).waitFor();
+  await form.getByRole('button', { name: 'Close' }).click();
+  await form.waitFor({ state: 'detached' });
+
+  const { teams } = await api<{ teams: { id: string }[] }>(
+    owner(),
+    'GET',
+    `/v1/organizations/${demo().organization_id}/teams?q=${encodeURIComponent(name)}`,
+  );
+  const key = await keyOf({ team_id: teams[0]?.id ?? '' });
+  await row.getByRole('button', { name: 'Archive' }).click();
+  await form.getByText(key).waitFor();
+  await form.getByRole('button', { name: 'Archive' }).click();
+  await row.waitFor({ state: 'detached' });
+  expect(await statusOf(key)).toBe('revoked');
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a member sees who is there, and can change nothing', async () => {
+  const { page, context } = await visit(browser, { role: 'member' });
+  await page.goto('/people');
+  await page.getByRole('cell', { name: 'Olivia Owner' }).waitFor();
+  expect(await page.getByRole('button', { name: /^New|^Change/ }).count()).toBe(0);
+  await context.close();
+});

@@ -1,0 +1,111 @@
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { api, ask, demo, visit } from '../../support/console/visitor';
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+test('signing out everywhere ends the sessions of other browsers too', async () => {
+  const [here, there] = [
+    await visit(browser, { role: 'member' }),
+    await visit(browser, { role: 'member' }),
+  ];
+  await here.page.goto('/settings');
+  await here.page.getByText('this one').waitFor();
+  await here.page.getByText('elsewhere').first().waitFor();
+  await here.page.getByRole('button', { name: 'Sign out everywhere' }).click();
+  const dialog = here.page.getByRole('dialog');
+  await dialog.getByRole('button', { name: 'Sign out everywhere' }).click();
+  await here.page.waitForURL('**/login');
+  expect(await here.context.cookies()).toEqual([]);
+  expect(await ask(there.page, 'GET', '/api/me')).toBe(401);
+  await here.context.close();
+  await there.context.close();
+});
+
+test('a budget is made for a person who is sought by name, changed, and deleted', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  await page.goto('/settings?tab=budgets');
+  await page.getByRole('button', { name: 'New budget' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByRole('combobox', { name: 'It counts the calls of' }).click();
+  await page.getByRole('option', { name: 'a person' }).click();
+  await form.getByRole('combobox', { name: 'Which' }).fill('Bea');
+  await page.getByRole('option', { name: 'Bea Billing' }).click();
+  await form.getByLabel('Limit in USD').fill('12.5');
+  await form.getByRole('button', { name: 'Make the budget' }).click();
+  await form.waitFor({ state: 'detached' });
+  const row = page.getByRole('row', { name: /Bea Billing/ });
+  await row.getByText('$0.00 of $12.50 a month').waitFor();
+  await row.getByRole('button', { name: 'Change' }).click();
+  await form.getByLabel('Limit in USD').fill('20');
+  await form.getByRole('button', { name: 'Change' }).click();
+  await row.getByText('$0.00 of $20.00 a month').waitFor();
+  await form.waitFor({ state: 'detached' });
+  await row.getByRole('button', { name: 'Delete' }).click();
+  await form.getByRole('button', { name: 'Delete' }).click();
+  await row.waitFor({ state: 'detached' });
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a channel is told by a test, whose way stands in the log', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'billing_admin' });
+  const name = `Approvers ${Date.now()}`;
+  await page.goto('/settings?tab=notices');
+  await page.getByRole('button', { name: 'New destination' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByLabel('Name').fill(name);
+  await form.getByLabel('Address').fill(`${demo().sandbox.notices_url}/slack/console`);
+  await form.getByRole('button', { name: 'Make it' }).click();
+  await form.waitFor({ state: 'detached' });
+  const row = page.getByRole('table', { name: 'Destinations' }).getByRole('row', { name });
+  await row.getByRole('button', { name: 'Test' }).click();
+  const message = page.getByRole('table', { name: 'Messages' }).getByRole('row', { name });
+  await message.getByText('arrived').waitFor();
+  await row.getByRole('button', { name: 'Turn off' }).click();
+  await row.getByRole('button', { name: 'Turn on' }).waitFor();
+  await row.getByRole('button', { name: 'Delete' }).click();
+  await form.getByRole('button', { name: 'Delete' }).click();
+  await row.waitFor({ state: 'detached' });
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('an operator changes the reporting zone, which an owner reads, and both see in the log', async () => {
+  const { organization_id, keys } = demo();
+  const settings = `/v1/admin/organizations/${organization_id}/wallet-settings`;
+  const setZone = (time_zone: string) => api(keys.platform_admin, 'PUT', settings, { time_zone });
+  await setZone('UTC');
+  const operator = await visit(browser, { role: 'platform_admin' });
+  const org_id = organization_id;
+  expect(await ask(operator.page, 'PUT', '/api/session/org', { org_id })).toBe(204);
+  await operator.page.goto('/settings?tab=organization');
+  await operator.page.getByRole('combobox', { name: 'Reporting zone' }).fill('Kolk');
+  await operator.page.getByRole('option', { name: 'Asia/Kolkata' }).click();
+  await operator.page.getByRole('button', { name: 'Save' }).click();
+  await operator.page.getByText('The settings are saved.').waitFor();
+  const owner = await visit(browser, { role: 'owner' });
+  await owner.page.goto('/settings?tab=organization');
+  const zone = owner.page.getByRole('combobox', { name: 'Reporting zone' });
+  await zone.waitFor();
+  expect(await zone.inputValue()).toBe('Asia/Kolkata');
+  expect(await zone.isEditable()).toBe(false);
+  expect(await owner.page.getByRole('button', { name: 'Save' }).count()).toBe(0);
+  await owner.page.goto('/settings?tab=audit');
+  await owner.page.getByLabel('What', { exact: true }).fill('organization');
+  await owner.page.waitForURL('**action=organization**');
+  await owner.page
+    .getByRole('button', { name: /^What changed: organization changed/ })
+    .first()
+    .click();
+  await owner.page.getByRole('row', { name: /^time_zone UTC Asia/ }).waitFor();
+  await setZone('UTC');
+  expect([...operator.complaints, ...owner.complaints]).toEqual([]);
+  await operator.context.close();
+  await owner.context.close();
+});

@@ -1,0 +1,46 @@
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { demo, visit } from '../../support/console/visitor';
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+test('an operator comes from no organization to a call that is paid, in five screens', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'platform_admin' });
+  await page.getByRole('link', { name: 'set one up' }).click();
+  const name = `First run ${Date.now()}`;
+  await page.getByLabel('Name').fill(name);
+  await page.getByRole('button', { name: 'Make the organization' }).click();
+
+  await page.getByLabel('Model').fill(`model-${Date.now()}`);
+  await page.getByLabel('Input').fill('0.15');
+  await page.getByLabel('Output').fill('0.6');
+  await page.getByRole('button', { name: 'Set the price' }).click();
+
+  // The demo's gateways run their own file, which names the sandbox.
+  await page.getByRole('button', { name: 'They have their own file: go on' }).click();
+
+  await page.getByText('The wallet has $0.00.').waitFor();
+  await page.getByLabel('Amount in USD').fill('5');
+  await page.getByRole('button', { name: 'Credit it' }).click();
+
+  await page.getByRole('button', { name: 'Make the key' }).click();
+  const key = (await page.getByTestId('key').textContent()) ?? '';
+  await page.getByRole('button', { name: 'I have copied it' }).click();
+  await page.getByText('Waiting for the first call').waitFor();
+  const { gateway_url, models } = demo();
+  const answer = await fetch(`${gateway_url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: models[0], messages: [{ role: 'user', content: 'Hello' }] }),
+  });
+  expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('Hello')]);
+  await page.getByText('the first call has arrived').waitFor();
+  await page.getByRole('button', { name }).waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
