@@ -4,8 +4,10 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { Answer } from '../api/client';
 import { reading } from '../api/queries';
+import { trimmed } from '../base/decimals';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
+import { CsvButton, type CsvColumn } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
@@ -49,13 +51,13 @@ export function PaymentFilterBar({ filters, set }: ListProps) {
       />
       <TextInput
         type="date"
-        label="From"
+        label="From, by UTC"
         value={filters.from ?? ''}
         onChange={(event) => set({ from: event.currentTarget.value })}
       />
       <TextInput
         type="date"
-        label="Before"
+        label="Before, by UTC"
         value={filters.before ?? ''}
         onChange={(event) => set({ before: event.currentTarget.value })}
       />
@@ -87,20 +89,37 @@ export function History({ filters, set, is_own }: ListProps & { is_own: boolean 
     enabled: is_own,
   });
   const navigate = useNavigate();
+  const shown = is_own ? own : all;
   return (
-    <DataTable
-      label="Payments"
-      query={is_own ? own : all}
-      itemsOf={({ sessions }) => sessions}
-      keyOf={({ id }) => id}
-      columns={columns}
-      cursor={filters.cursor}
-      onCursor={(cursor) => set({ cursor })}
-      onOpen={({ id }) => void navigate({ to: `/payments/${id}` })}
-      empty={<Empty title="No payments">Top-ups appear here as soon as they are begun.</Empty>}
-    />
+    <>
+      <Group justify="flex-end">
+        <CsvButton file="payments" items={shown.data?.sessions} columns={csv} />
+      </Group>
+      <DataTable
+        label="Payments"
+        query={shown}
+        itemsOf={({ sessions }) => sessions}
+        keyOf={({ id }) => id}
+        columns={columns}
+        cursor={filters.cursor}
+        onCursor={(cursor) => set({ cursor })}
+        onOpen={({ id }) => void navigate({ to: `/payments/${id}` })}
+        empty={<Empty title="No payments">Top-ups appear here as soon as they are begun.</Empty>}
+      />
+    </>
   );
 }
+
+const csv: CsvColumn<Listed>[] = [
+  { title: 'id', text: ({ id }) => id },
+  { title: 'created_at', text: ({ created_at }) => created_at },
+  { title: 'amount', text: ({ amount }) => trimmed(amount.toFixed(9)) },
+  { title: 'currency', text: ({ currency }) => currency },
+  { title: 'status', text: ({ status }) => status },
+  { title: 'user_id', text: ({ user_id }) => user_id },
+  { title: 'provider', text: ({ provider }) => provider },
+  { title: 'provider_order_id', text: ({ provider_order_id }) => provider_order_id },
+];
 
 const columns: Column<Listed>[] = [
   { title: 'Begun', cell: ({ created_at }) => <Time at={created_at} /> },

@@ -5,12 +5,13 @@ import { useState } from 'react';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
 import { State } from '../parts/badge';
+import { CsvButton, type CsvColumn } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { PriceDialog } from './change';
 import { RemoveDialog } from './remove';
-import { amountText, furtherWords, type Price } from './words';
+import { amountText, furtherWords, names, type Price } from './words';
 
 const SHOWN_MAX = 200;
 
@@ -49,7 +50,10 @@ export function Catalog({
           onChange={(event) => search(event.currentTarget.value)}
           w={240}
         />
-        {is_operator && <Button onClick={() => setChanging('new')}>New price</Button>}
+        <Group gap="xs">
+          <CsvButton file="prices" items={query.data?.models} columns={csv} />
+          {is_operator && <Button onClick={() => setChanging('new')}>New price</Button>}
+        </Group>
       </Group>
       <DataTable
         label="Prices"
@@ -121,6 +125,16 @@ const columns: Column<Price>[] = [
       return further.length === 0 ? '–' : <Text size="sm">{further.join('; ')}</Text>;
     },
   },
+];
+
+const csv: CsvColumn<Price>[] = [
+  { title: 'provider', text: ({ provider }) => provider },
+  { title: 'model', text: ({ model }) => model },
+  { title: 'effective_from', text: ({ effective_from }) => effective_from },
+  ...names.map((name) => ({
+    title: name,
+    text: (price: Price) => (price[name] === null ? null : amountText(price[name])),
+  })),
 ];
 
 const version: Column<Price> = {

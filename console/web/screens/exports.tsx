@@ -16,7 +16,7 @@ import { Page } from '../parts/page';
 import { pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
-import { useZone } from '../session/me';
+import { may, useMe, useZone } from '../session/me';
 
 type Listed = Answer<'GET /api/exports'>;
 type Status = Export['status'];
@@ -32,7 +32,8 @@ const shape = {
 /** Days of the organization in files: made, followed, kept for a while, or made by themselves. */
 export function Exports() {
   const [filters, set] = useFilters(shape);
-  const [is_open, setOpen] = useState(filters.kinds !== undefined);
+  const may_export = may(useMe(), 'org:billing');
+  const [is_open, setOpen] = useState(may_export && filters.kinds !== undefined);
   const offered = kindNames.filter((kind) => filters.kinds?.split(' ').includes(kind));
   const close = () => {
     setOpen(false);
@@ -42,7 +43,7 @@ export function Exports() {
     <Page
       title="Exports"
       about="Ledger, calls, payments and closing statements in files, exact to the last digit."
-      actions={<Button onClick={() => setOpen(true)}>New export</Button>}
+      actions={may_export && <Button onClick={() => setOpen(true)}>New export</Button>}
     >
       <Tabs
         value={filters.tab ?? 'exports'}

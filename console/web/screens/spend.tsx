@@ -70,20 +70,26 @@ export function Spend() {
     >
       <FilterBar {...{ filters, set, period, by, interval }} />
       <Narrowed {...{ filters, set }} />
-      {ranking.data && <Totals now={ranking.data} earlier={compared} />}
-      <Group justify="flex-end">
-        <SegmentedControl
-          aria-label="Show the figures as"
-          data={[
-            { value: 'chart', label: 'Chart' },
-            { value: 'table', label: 'Table' },
-          ]}
-          value={filters.view ?? 'chart'}
-          onChange={(view) => set({ view: view as 'chart' })}
-        />
-      </Group>
-      <Chart {...{ asked, period, interval, by, filters, zone, nameOf, onPick: pick }} />
-      <Ranking {...{ query: ranking, earlier: compared, by, nameOf, onPick: pick }} />
+      {ranking.error ? (
+        <Failure error={ranking.error} retry={() => void ranking.refetch()} />
+      ) : (
+        <>
+          {ranking.data && <Totals now={ranking.data} earlier={compared} />}
+          <Group justify="flex-end">
+            <SegmentedControl
+              aria-label="Show the figures as"
+              data={[
+                { value: 'chart', label: 'Chart' },
+                { value: 'table', label: 'Table' },
+              ]}
+              value={filters.view ?? 'chart'}
+              onChange={(view) => set({ view: view as 'chart' })}
+            />
+          </Group>
+          <Chart {...{ asked, period, interval, by, filters, zone, nameOf, onPick: pick }} />
+          <Ranking {...{ query: ranking, earlier: compared, by, nameOf, onPick: pick }} />
+        </>
+      )}
     </Page>
   );
 }
@@ -142,7 +148,7 @@ function Totals({ now, earlier }: { now: Top; earlier: Top | undefined }) {
       <Figure
         title="Input tokens"
         value={count.format(totals.prompt_tokens)}
-        note={`${Math.round(cached * 100)} % of them read from a cache`}
+        note={cached > 0 ? `${Math.round(cached * 100)} % of them read from a cache` : undefined}
       />
       <Figure title="Output tokens" value={count.format(totals.completion_tokens)} />
     </SimpleGrid>
@@ -207,13 +213,15 @@ function Chart({
   const error = sums.error ?? grouped.error;
   if (error) return <Failure error={error} retry={() => void sums.refetch()} />;
   if (!sums.data || !grouped.data || !ranked.data) return <LoadingRows />;
-  const { currency, from: begins } = sums.data;
+  // The ranking below says that there are no calls; days without any are no chart.
+  if (sums.data.buckets.length === 0) return null;
+  const { currency, from: begins, to: ends } = sums.data;
   const is_grouped = groupedBy(asked, by).group_by !== undefined;
   const first = is_grouped
     ? ranked.data.groups.slice(0, STACKED).map(({ group }) => group[by] ?? null)
     : [];
   const bars = barsOf({
-    slots: slotsOf(period, interval, { begins, zone, locale }),
+    slots: slotsOf(period, interval, { begins, ends, zone, locale }),
     sums: sums.data.buckets,
     buckets: is_grouped ? grouped.data.buckets : [],
     first,

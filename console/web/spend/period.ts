@@ -71,13 +71,14 @@ const month_style = { month: 'short', year: 'numeric', timeZone: 'UTC' } as cons
 export function slotsOf(
   { from, to }: Period,
   interval: Interval,
-  { begins, zone, locale }: { begins: string; zone: string; locale: string },
+  // The moments that the period begins and ends with, as the server says.
+  { begins, ends, zone, locale }: { begins: string; ends: string; zone: string; locale: string },
 ): Slot[] {
   const slots: Slot[] = [];
   if (interval === 'hour') {
     const style = { ...day_style, hour: '2-digit', minute: '2-digit', timeZone: zone } as const;
     const format = new Intl.DateTimeFormat(locale, { ...style, hourCycle: 'h23' });
-    const end = Math.min(Date.parse(begins) + daysBetween(from, to) * 86_400_000, serverNow());
+    const end = Math.min(Date.parse(ends), serverNow());
     for (let at = Date.parse(begins); at < end; at += 3_600_000)
       slots.push({ key: new Date(at).toISOString(), label: format.format(at) });
     return slots;

@@ -31,6 +31,8 @@ export interface Bar extends Slot {
   parts: bigint[];
   others: bigint;
   total: bigint;
+  /** No calls are unlike calls that cost nothing. */
+  has_calls: boolean;
 }
 
 /**
@@ -68,6 +70,7 @@ export function barsOf({
       parts: first.map(() => 0n),
       others: 0n,
       total: totals.get(slot.key) ?? 0n,
+      has_calls: totals.has(slot.key),
     });
   for (const bucket of buckets) {
     const bar = bars.get(keyOf(bucket));

@@ -162,12 +162,11 @@ export function BarTable({
   measure: Measure;
   currency: string;
 }) {
-  const shown = (value: bigint) =>
-    measure === 'cost' ? (
-      <Money amount={amountOf(value)} currency={currency} />
-    ) : (
-      count.format(value)
-    );
+  const shown = (value: bigint, { has_calls }: Bar) => {
+    if (!has_calls) return '–';
+    if (measure !== 'cost') return count.format(value);
+    return <Money amount={amountOf(value)} currency={currency} />;
+  };
   return (
     <Table.ScrollContainer
       minWidth={500}
@@ -189,23 +188,23 @@ export function BarTable({
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
-          {bars.map(({ key, label, parts, others, total }) => (
-            <Table.Tr key={key}>
+          {bars.map((bar) => (
+            <Table.Tr key={bar.key}>
               <Table.Th scope="row" className="nowrap" fw={400}>
-                {label}
+                {bar.label}
               </Table.Th>
-              {parts.map((part, place) => (
+              {bar.parts.map((part, place) => (
                 <Table.Td key={names[place]} ta="right" className="figures">
-                  {shown(part)}
+                  {shown(part, bar)}
                 </Table.Td>
               ))}
               {has_others && (
                 <Table.Td ta="right" className="figures">
-                  {shown(others)}
+                  {shown(bar.others, bar)}
                 </Table.Td>
               )}
               <Table.Td ta="right" className="figures" fw={600}>
-                {shown(total)}
+                {shown(bar.total, bar)}
               </Table.Td>
             </Table.Tr>
           ))}
