@@ -9,7 +9,6 @@ import { requireConsoleVersion } from './http/access';
 import { createBuckets } from './http/buckets';
 import { createEventStreams } from './http/event-streams';
 import { createIdTokens } from './http/id-tokens';
-import { createRefused } from './http/refused';
 import { type Connections, mount, type NoticeReach } from './http/route';
 import { createShares } from './http/shares';
 import { requestSpans } from './http/tracing';
@@ -22,7 +21,6 @@ const gone = /^(ECONNRESET|EPIPE|ECONNABORTED|HPE_\w+)$/;
 
 type Made =
   | 'buckets'
-  | 'refused_requests'
   | 'keyrings'
   | 'shares'
   | 'providerOf'
@@ -78,7 +76,6 @@ export function createApp(
   app.use(approvalPage(secrets));
   const made = {
     buckets: createBuckets(requests_per_minute),
-    refused_requests: createRefused(pools.people, log),
     keyrings: {
       people: createKeyring(pools.people),
       reads: createKeyring(pools.reads),

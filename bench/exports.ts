@@ -11,12 +11,15 @@ import { type Db, many, one } from '../domain/sql';
 import { markFolder } from '../exports/folder';
 import { openDatabase } from '../runtime/database';
 import { root } from '../runtime/root';
+import { noteUse, seedCaller, send } from './alone-reserve';
 import type { BenchCluster } from './cluster';
 import { median } from './load';
 import type { Row } from './row';
 
 const ROWS = 1_000_000;
 const ROUNDS = 3;
+/** Reserves that are timed alone, as many as an export leaves time for beside it. */
+const TURNS = 1_000;
 
 const run = promisify(execFile);
 
@@ -42,6 +45,7 @@ export async function exportRows(cluster: BenchCluster): Promise<Row[]> {
       ratios.push(copied / job.ms);
       memory.push(job.memory_mb);
     }
+    const besides = await reservesBeside(url, () => exportOnce(db, { org_id, to: end, url, dir }));
     const ratio = median(ratios);
     const most = Math.max(...memory);
     return [
@@ -58,11 +62,52 @@ export async function exportRows(cluster: BenchCluster): Promise<Row[]> {
         bar: 'below 200 MB',
         isMet: most < 200,
       },
+      besides,
     ];
   } finally {
     await db.destroy();
     await rm(dir, { recursive: true, force: true });
   }
+}
+
+/** A reserve's p50 while an export runs, against its p50 alone, in turns. */
+async function reservesBeside(url: string, runExport: () => Promise<Job>): Promise<Row> {
+  const caller = await seedCaller(url);
+  const db = openDatabase(url, 1);
+  await noteUse(db, caller);
+  /** Until `isOver`; the median of the reserves, in milliseconds. */
+  const p50Until = async (isOver: (done: number) => boolean): Promise<number> => {
+    const times: number[] = [];
+    while (!isOver(times.length)) {
+      const began = performance.now();
+      const settle = await send(db, caller);
+      times.push(performance.now() - began);
+      await send(db, caller, { settle, isLast: true });
+    }
+    return median(times);
+  };
+  await p50Until((done) => done === TURNS);
+  const pairs: { alone: number; beside: number }[] = [];
+  while (pairs.length < ROUNDS) {
+    const alone = await p50Until((done) => done === TURNS);
+    let is_written = false;
+    const writing = runExport().finally(() => {
+      is_written = true;
+    });
+    const beside = await p50Until(() => is_written);
+    await writing;
+    pairs.push({ alone, beside });
+  }
+  await db.destroy();
+  const of = (name: 'alone' | 'beside') => median(pairs.map((pair) => pair[name])).toFixed(2);
+  const ratio = median(pairs.map(({ alone, beside }) => beside / alone));
+  return {
+    measure: 'reserve of one item while an export of 10^6 entries runs, p50, against alone',
+    figure: `${of('beside')} ms against ${of('alone')} ms`,
+    ratio,
+    bar: 'at most 1.15 x',
+    isMet: ratio <= 1.15,
+  };
 }
 
 /** Entries of one wallet, all of one day; the end of their period. */
@@ -102,17 +147,19 @@ async function copyMs(url: string): Promise<number> {
   return ms;
 }
 
-interface Job {
+interface Wanted {
   org_id: string;
   to: Date;
   url: string;
   dir: string;
 }
 
-async function exportOnce(
-  db: Db,
-  { org_id, to, url, dir }: Job,
-): Promise<{ ms: number; memory_mb: number }> {
+interface Job {
+  ms: number;
+  memory_mb: number;
+}
+
+async function exportOnce(db: Db, { org_id, to, url, dir }: Wanted): Promise<Job> {
   const from = new Date(to.getTime() - 86_400_000);
   const wanted = { org_id, kinds: ['ledger'] as const, format: 'jsonl' as const, from, to };
   const by = { destination_id: null, created_by: 'bench', created_with: null };

@@ -20,6 +20,7 @@ interface AuditEvent {
 }
 
 interface AuditFilter {
+  sight: AuditSight;
   /** Null: of all organizations and of the platform. */
   org_id: string | null;
   actor?: string | undefined;
@@ -29,19 +30,51 @@ interface AuditFilter {
   until?: Date | undefined;
 }
 
+/** Rows that show money: what is read with `org:billing`. All others need `org:members`. */
+const money_nouns = [
+  'wallet',
+  'payment',
+  'payment_refund',
+  'settlement_excess',
+  'cost_ticket',
+  'budget',
+  'approval_rule',
+] as const;
+
+/** Which rows of an organization somebody may read. */
+export interface AuditSight {
+  members: boolean;
+  money: boolean;
+}
+
+/** The rows of `a` that are seen, as a condition; undefined: all of them. */
+export function isSeen({ members, money }: AuditSight): string | undefined {
+  if (members && money) return undefined;
+  if (!members && !money) return 'false';
+  const nouns = money_nouns.map((noun) => `'${noun}'`).join(', ');
+  return `split_part(a.action, '.', 1) ${money ? 'in' : 'not in'} (${nouns})`;
+}
+
+// Clients of this list know a sealed member as the word alone.
+const after = `case when a.after is not null then (
+    select coalesce(jsonb_object_agg(m.key, case m.value when '{"changed": true}' then '"changed"' else m.value end), '{}')
+    from jsonb_each(a.after) as m) end`;
+
 /** Audit events, newest first. */
 export function list(
   db: Db,
-  { org_id, actor, action, object_id, since, until }: AuditFilter,
+  { org_id, sight, actor, action, object_id, since, until }: AuditFilter,
   window: PageRequest,
 ): Promise<Page<AuditEvent>> {
   return pageOf(
     db,
-    `select id, created_at, org_id, actor, key_id, request_id, action, object_id, before, after from audit_events
-     where (:org_id::text is null or org_id = :org_id) and (:actor::text is null or actor = :actor)
-       and (:action::text is null or action = :action) and (:object_id::text is null or object_id = :object_id)
-       and (:since::timestamptz is null or created_at >= :since) and (:until::timestamptz is null or created_at < :until)
-       and ${isMadeBefore('created_at')} order by id desc`,
+    `select a.id, a.created_at, a.org_id, a.actor, a.key_id, a.request_id, a.action, a.object_id, a.before,
+       ${after} as after
+     from audit_events a
+     where (:org_id::text is null or a.org_id = :org_id) and (:actor::text is null or a.actor = :actor)
+       and (:action::text is null or a.action = :action) and (:object_id::text is null or a.object_id = :object_id)
+       and (:since::timestamptz is null or a.created_at >= :since) and (:until::timestamptz is null or a.created_at < :until)
+       and ${isSeen(sight) ?? 'true'} and ${isMadeBefore('a.created_at')} order by a.id desc`,
     {
       org_id,
       actor: actor ?? null,

@@ -91,6 +91,7 @@ const EVENTS_MS = 2_000;
 /** Lets go of all that a gateway has open, once it has drained. */
 export async function closeGateway(gateway: Gateway): Promise<void> {
   gateway.holds.close();
+  gateway.refusals.close();
   await gateway.events.close(EVENTS_MS);
   gateway.tokenizer.close();
   await gateway.telemetry.close();

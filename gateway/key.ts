@@ -15,8 +15,10 @@ export async function showKey(ctx: Context, gateway: Gateway, shapes: ReadonlySe
   let limits: Standing[];
   let identity: Identity;
   try {
+    // Counted before anybody is asked: a key that polls ahead of its limit costs others nothing.
+    const known = await snapshot.identifier.who(ctx.req);
+    limits = await limitAsking(ctx, gateway, { identity: known, address });
     identity = await snapshot.identifier.confirm(ctx.req);
-    limits = await limitAsking(ctx, gateway, { identity, address });
   } finally {
     emitUnpriced(ctx, gateway, address);
   }
@@ -24,7 +26,7 @@ export async function showKey(ctx: Context, gateway: Gateway, shapes: ReadonlySe
   // What only headers say of somebody shows nobody's money.
   const { user_id, team_id } = identity.proof === 'header_soft' ? nobody : identity;
   const asked = { org_id, key_id, secret_id, user_id, team_id };
-  const { key, currency, budgets, wallet } = await control_plane.standing(asked);
+  const { key, currency, budgets, wallet } = await control_plane.funds(asked);
   ctx.body = {
     object: 'key',
     ...{ id: key?.id ?? null, name: key?.name ?? null, expires_at: key?.expires_at ?? null },

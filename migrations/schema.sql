@@ -6889,6 +6889,30 @@ begin
   return v_id;
 end $$;
 
+-- Where the window of a schedule ends: the next day or month of its zone.
+create function export_window_end(p_every text, p_from timestamptz, p_time_zone text)
+returns timestamptz language sql stable as $$
+  select (date_trunc(p_every, p_from at time zone p_time_zone) + ('1 ' || p_every)::interval) at time zone p_time_zone
+$$;
+
+-- A worker of an older version adds days and months of UTC, whatever the schedule's zone. Its
+-- export is refused, and this version's next run makes the right one.
+create function require_window() returns trigger language plpgsql as $$
+declare
+  s export_schedules;
+begin
+  select * into s from export_schedules q where q.id = new.schedule_id;
+  if new.from_time <> s.window_from or new.to_time <> export_window_end(s.every, s.window_from, s.time_zone) then
+    raise exception 'The window of % in % is not % to %: update the workers that run schedules.', s.id, s.time_zone, new.from_time,
+      new.to_time using errcode = 'check_violation';
+  end if;
+  return new;
+end $$;
+
+create trigger exports_window before insert on exports
+for each row when (new.schedule_id is not null)
+execute function require_window();
+
 ----------------------------------------------------------------------------------------------------
 -- Who changed what
 ----------------------------------------------------------------------------------------------------
@@ -6920,10 +6944,22 @@ create table audit_events (
   system text,
   session_id text
 );
-create index audit_events_actor on audit_events (org_id, coalesce(actor, system), id desc);
-create index audit_events_object on audit_events (org_id, object_id, id desc);
+create index audit_events_action on audit_events (action, coalesce(org_id, 'platform'), id collate
+  "c" desc);
+create index audit_events_actor on audit_events (coalesce(actor, system), coalesce(org_id,
+  'platform'), id collate "c" desc);
+create index audit_events_actor_type on audit_events (actor_type, coalesce(org_id, 'platform'), id
+  collate "c" desc);
+-- The log is read by its chains; a platform admin also finds an actor, an object or an action in
+-- all of them. Their order is not that of the primary key: read by that one, a filter would look at
+-- all rows between those that it finds.
+create index audit_events_chain on audit_events (coalesce(org_id, 'platform'), id collate "c" desc);
+create index audit_events_noun on audit_events (split_part(action, '.', 1), coalesce(org_id,
+  'platform'), id collate "c" desc);
+create index audit_events_object on audit_events (object_id, coalesce(org_id, 'platform'), id
+  collate "c" desc);
 create index audit_events_org on audit_events (org_id, id desc);
-create index audit_events_session on audit_events (session_id, id desc)
+create index audit_events_session on audit_events (session_id, id collate "c" desc)
 where session_id is not null;
 
 -- Where an audit event stands in the chain of its organization, or of the platform: after which,
@@ -7009,21 +7045,48 @@ returns text language sql stable as $$
   select encode(sha256(convert_to(audit_text(e, p_chain, p_seq, p_prev_hash), 'UTF8')), 'hex')
 $$;
 
--- Links an event into its chain as its transaction commits: the chain's row is the last lock that a
--- change takes, so that it can wait for nothing that holds it up in turn. A change of money or
--- people has the organization's lock by then.
-create function link_audit_event() returns trigger language plpgsql as $$
+-- Takes the rows of all chains of this transaction, in their order: two transactions that write
+-- into the same chains in other orders wait for each other, and neither for ever. Its events have
+-- ids of its time, within a minute; one that is missed is locked later.
+create function lock_chains()
+returns void language plpgsql
+set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_transaction constant xid8 := pg_current_xact_id();
+  v_chains text[];
+begin
+  if current_setting('svc.chains_of', true) = v_transaction::text then
+    return;
+  end if;
+  v_chains := array(select distinct coalesce(e.org_id, 'platform') from audit_events e
+    where e.id > 'aud_' || lpad(to_hex(((extract(epoch from transaction_timestamp()) - 60) * 1000)::bigint), 12, '0')
+      and e.transaction_id = v_transaction);
+  insert into audit_heads (chain, seq, hash) select c.chain, 0, ''
+  from (select q.chain from unnest(v_chains) as q (chain) order by q.chain) as c
+  where not exists (select 1 from audit_heads h where h.chain = c.chain) on conflict do nothing;
+  perform 1 from audit_heads h where h.chain = any(v_chains) order by h.chain for no key update;
+  perform set_config('svc.chains_of', v_transaction::text, true);
+end $$;
+
+-- Links an event into its chain as its transaction commits: the rows of chains are the last locks
+-- that a change takes, all at once and in their order, so that it can wait for nothing that holds
+-- it up in turn. A change of money or people has the organization's lock by then.
+create function link_audit_event()
+returns trigger language plpgsql
+set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
 declare
   v_chain constant text := coalesce(new.org_id, 'platform');
-  h audit_heads;
-  v_hash text;
+  l audit_links;
 begin
+  perform lock_chains();
   insert into audit_heads (chain, seq, hash) select v_chain, 0, ''
   where not exists (select 1 from audit_heads q where q.chain = v_chain) on conflict do nothing;
-  select * into h from audit_heads q where q.chain = v_chain for no key update;
-  v_hash := audit_hash(new, v_chain, h.seq + 1, h.hash);
-  insert into audit_links (chain, seq, event_id, prev_hash, hash) values (v_chain, h.seq + 1, new.id, h.hash, v_hash);
-  update audit_heads q set seq = h.seq + 1, hash = v_hash where q.chain = v_chain;
+  perform 1 from audit_heads q where q.chain = v_chain for no key update;
+  select * into l from audit_links q where q.chain = v_chain order by q.seq desc limit 1;
+  l.seq := coalesce(l.seq, 0) + 1;
+  l.prev_hash := coalesce(l.hash, '');
+  insert into audit_links (chain, seq, event_id, prev_hash, hash)
+  values (v_chain, l.seq, new.id, l.prev_hash, audit_hash(new, v_chain, l.seq, l.prev_hash));
   return null;
 end $$;
 
@@ -7031,6 +7094,21 @@ create constraint trigger audit_events_link after insert on audit_events deferra
   deferred
 for each row
 execute function link_audit_event();
+
+-- Moves the end of a chain, once for all links of a transaction: each of them but the last has one
+-- behind it by then.
+create function move_audit_head()
+returns trigger language plpgsql
+set enable_seqscan = off set plan_cache_mode = force_generic_plan as $$
+begin
+  update audit_heads q set seq = new.seq, hash = new.hash
+  where q.chain = new.chain and not exists (select 1 from audit_links l where l.chain = new.chain and l.seq = new.seq + 1);
+  return null;
+end $$;
+
+create constraint trigger audit_links_head after insert on audit_links deferrable initially deferred
+for each row
+execute function move_audit_head();
 
 -- A row as an audit event shows it: money is decimal text, as in events; what changes by itself and
 -- what is secret are left out.
@@ -7223,7 +7301,7 @@ for each row
 execute function record_change('key', 'id');
 
 create trigger tokens_record after insert or update of name, scopes, user_id, team_id, agent_id,
-  allowed_models, max_budget_nanos, created_by, expires_at, revoked_at on tokens
+  allowed_models, max_budget_nanos, include_cost, created_by, expires_at, revoked_at on tokens
 for each row when (new.purpose = 'key' and (new.revoked_at is null or new.revoked_at is distinct
   from new.expires_at))
 execute function record_change('key', 'id');

@@ -87,3 +87,8 @@ export function cacheFolder(): string {
 export function quietObjectStores(): void {
   process.env.AWS_SDK_JS_NODE_VERSION_SUPPORT_WARNING_DISABLED = 'true';
 }
+
+/** What this process builds is for use, without the checks that packages add for developers. */
+export function buildForUse(): void {
+  process.env.NODE_ENV = 'production';
+}

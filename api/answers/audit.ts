@@ -27,9 +27,14 @@ export const auditEntry = z.strictObject({
   after: members
     .nullable()
     .describe('As it is since; of a sealed member only {changed: true}. null: it is gone.'),
-  seq: z.int().describe('Its place in the chain of its organization, from 1 without gaps.'),
-  prev_hash: z.string().describe('The hash of the row before it; empty for the first.'),
-  hash: z.string().describe('SHA-256 over what the row says, its place and prev_hash.'),
+  seq: z
+    .int()
+    .nullable()
+    .describe(
+      'Its place in the chain of its organization, from 1 without gaps; null: its link is gone.',
+    ),
+  prev_hash: z.string().nullable().describe('The hash of the row before it; empty for the first.'),
+  hash: z.string().nullable().describe('SHA-256 over what the row says, its place and prev_hash.'),
 });
 
 export const auditLog = parts({ audit_log: auditEntry });

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { Extension, Reservation, Settlement, Warning } from '../../domain/ledger/calls';
-import type { KeyStanding } from '../../domain/ledger/views/key-standing';
+import type { KeyFunds } from '../../domain/ledger/views/key-funds';
 import type { KeyOwner, Person } from '../../domain/people/identity';
 import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
@@ -153,7 +153,7 @@ export const keyOwner = z.strictObject({
   expires_at: time.nullable(),
 } satisfies Members<Wire<KeyOwner>>);
 
-export const keyStanding = z.strictObject({
+export const keyFunds = z.strictObject({
   key: z
     .strictObject({ id, name: z.string(), expires_at: time.nullable() })
     .nullable()
@@ -174,7 +174,7 @@ export const keyStanding = z.strictObject({
     .strictObject({ owner_type: z.enum(['user', 'team', 'organization']), balance: money })
     .nullable()
     .describe('The one that would pay now; null where the person of the key may not see it.'),
-} satisfies Members<Wire<KeyStanding>>);
+} satisfies Members<Wire<KeyFunds>>);
 
 export const person = z.strictObject({
   user_id: id,

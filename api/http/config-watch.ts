@@ -160,6 +160,17 @@ function sharedRead<T>(read: () => Promise<T>): () => Promise<T> {
   };
 }
 
+/**
+ * Waits end on the multiples of a twentieth of their time, and so up to that much sooner: the
+ * gateways of a fleet then ask anew in a few groups, and a process that wakes for ten questions at
+ * once spends on each a fraction of what one alone takes.
+ */
+function timeUntilTick(wait_ms: number): number {
+  const tick_ms = wait_ms / 20;
+  const now = performance.now();
+  return Math.floor((now + wait_ms) / tick_ms) * tick_ms - now;
+}
+
 /** Resolves when the waiter is woken, after its time, or when its gateway has gone. */
 function waitIn(
   waiters: Set<Waiter>,
@@ -174,7 +185,7 @@ function waitIn(
       waiters.delete(waiter);
       resolve();
     };
-    const timer = setTimeout(end, wait_ms);
+    const timer = setTimeout(end, timeUntilTick(wait_ms));
     const waiter: Waiter = { asking, known, wake: end };
     gone.addEventListener('abort', end);
     waiters.add(waiter);

@@ -20,6 +20,7 @@ import {
   type Told,
   untold,
 } from './commits';
+import { createPriceLines } from './price-lines';
 
 type ItemAnswer = reservations.ItemAnswer;
 
@@ -86,6 +87,8 @@ export function openBatches(db: Db, log: Logger) {
     settle: (body: calls.Settle, key?: string) =>
       add('settle', body.org_id, { ...settleOf(body), key }),
     redeem: (body: calls.Redeem) => add('redeem', body.org_id, redeemOf(body)),
+    /** What a settled request was charged for; undefined if it cannot be read now. */
+    priceLines: createPriceLines(db, log),
     /**
      * Writes events of a gateway in the transaction of the items that wait now. Throws 503 if there
      * are none, or what they need is done apart; then no event is written.

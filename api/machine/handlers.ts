@@ -9,7 +9,6 @@ import type {
   SettleBody,
   Settlement,
 } from '../../domain/ledger/calls';
-import { linesOf } from '../../domain/ledger/price-sheet';
 import * as reservations from '../../domain/ledger/reservations';
 import { spentSession } from '../../domain/ledger/sessions';
 import * as storedIds from '../../domain/ledger/stored-ids';
@@ -71,8 +70,8 @@ async function settleNow({ db, batches, principal }: Ctx, body: SettleBody): Pro
   );
   if (!body.with_cost || settled.reservation_id === null) return settled;
   const is_free = settled.actual_cost_nanos === 0n;
-  const price_lines = is_free ? [] : await linesOf(db, org_id, settled.reservation_id);
-  return { ...settled, price_lines };
+  const price_lines = is_free ? [] : await batches.priceLines(org_id, settled.reservation_id);
+  return price_lines === undefined ? settled : { ...settled, price_lines };
 }
 
 export function redeem(ctx: Ctx, body: Redeem) {

@@ -1,5 +1,5 @@
 import { AppError, isAppError } from '../../domain/errors';
-import { type KeyStanding, standingOf } from '../../domain/ledger/views/key-standing';
+import { fundsOf, type KeyFunds } from '../../domain/ledger/views/key-funds';
 import type {
   CallerBody,
   KeyOwner,
@@ -45,9 +45,9 @@ export async function person({ db, http }: Ctx, given: PersonBody): Promise<Pers
 }
 
 /** What the caller of a gateway may still spend. */
-export async function standing({ db, http }: Ctx, caller: CallerBody): Promise<KeyStanding> {
+export async function funds({ db, http }: Ctx, caller: CallerBody): Promise<KeyFunds> {
   requireGatewayVersion(http);
-  return standingOf(db, caller);
+  return fundsOf(db, caller);
 }
 
 function ownerOf(token: tokens.LivingToken): KeyOwner {

@@ -13,7 +13,7 @@ import {
   verifyBody,
 } from './bodies';
 import { extend, redeem, reserve, settle } from './handlers';
-import { person, standing, verify } from './identities';
+import { funds, person, verify } from './identities';
 
 export const gatewayRoutes = [
   route({
@@ -74,12 +74,12 @@ export const gatewayRoutes = [
   }),
   route({
     method: 'post',
-    path: '/v1/gateway/keys/standing',
+    path: '/v1/gateway/keys/funds',
     access: controlPlane,
     input: callerBody,
-    handler: standing,
+    handler: funds,
     summary: 'What a caller whom the gateway knows may still spend, and which wallet would pay.',
-    answer: answers.keyStanding,
+    answer: answers.keyFunds,
   }),
   route({
     method: 'post',

@@ -192,7 +192,7 @@ export const bodies: Record<string, object> = {
   'post /v1/admin/exports': period,
   'post /v1/export-schedules': { kinds: ['statement', 'requests'], every: 'month', format: 'csv' },
   'post /v1/gateway/keys/verify': { key: 'svc_gk_...' },
-  'post /v1/gateway/keys/standing': { org_id: 'org_...', key_id: 'key_...', user_id: 'usr_...' },
+  'post /v1/gateway/keys/funds': { org_id: 'org_...', key_id: 'key_...', user_id: 'usr_...' },
   'post /v1/gateway/wallets/reserve': reserve,
   'post /v1/gateway/wallets/settle': settle,
   'post /v1/gateway/wallets/extend': extend,

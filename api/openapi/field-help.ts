@@ -226,7 +226,7 @@ const help: Record<string, string> = {
   body: 'What that route takes.',
   cost: 'What it cost, in organization currency.',
   // Exports.
-  kinds: 'What to write; events and audit_log need events:read too.',
+  kinds: 'What to write; events need events:read too, and audit_log org:members.',
   from: 'From this time on.',
   to: 'Before this time, which must not lie in the future; at most 13 months after from.',
   format: 'jsonl and csv are compressed with gzip.',

@@ -6,7 +6,7 @@ import { isPlatformAdmin } from '../../domain/people/rights';
 import { auditLog as auditLogAnswer } from '../answers/audit';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
-import { actingOrg, permission } from '../http/access';
+import { actingOrg, anyPermission, type Principal, permission } from '../http/access';
 import { id, instant, listParts, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -54,11 +54,11 @@ export const auditEventRoutes = [
   route({
     method: 'get',
     path: '/v1/audit-log',
-    access: permission('org:members'),
+    access: anyPermission('org:members', 'org:billing'),
     input: logged,
     handler: listLog,
     summary:
-      'Every change by a person, a key or a program: who, in which session, what, before and after, in a chain that shows if a row was changed or is gone. Newest first, kept for ever.',
+      'Every change by a person, a key or a program: who, in which session, what, before and after, in a chain that shows if a row was changed or is gone. Newest first, kept for ever. Rows of money need org:billing, all others org:members.',
     answer: auditLogAnswer,
   }),
 ];
@@ -71,8 +71,22 @@ async function listLog({ db, principal }: Ctx, given: z.infer<typeof logged>) {
     });
   const org_id = await chainOf({ db, principal }, named);
   const request = { page: number, per_page, as_of, cursor, sort };
-  const { rows, ...envelope } = await auditLog.list(db, { org_id, ...asked }, request);
+  const { rows, ...envelope } = await auditLog.list(
+    db,
+    { org_id, ...asked },
+    sightOf(principal),
+    request,
+  );
   return { audit_log: rows, ...envelope };
+}
+
+/** Rows of money are read with `org:billing`, all others with `org:members`. */
+function sightOf(principal: Principal): auditEvents.AuditSight {
+  const is_platform = isPlatformAdmin(principal);
+  return {
+    members: is_platform || principal.scopes.includes('org:members'),
+    money: is_platform || principal.scopes.includes('org:billing'),
+  };
 }
 
 /** Whose log: of a platform admin who names nobody everybody's. */
@@ -92,7 +106,8 @@ async function list(
 ) {
   const seesAll = isPlatformAdmin(principal) && named === undefined;
   const org_id = seesAll ? null : await actingOrg(db, principal, named);
-  const filter = { org_id, actor, action, object_id, since, until };
+  const sight = sightOf(principal);
+  const filter = { org_id, sight, actor, action, object_id, since, until };
   const { rows, ...rest } = await auditEvents.list(db, filter, window);
   return { audit_events: rows, ...rest };
 }

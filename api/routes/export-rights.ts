@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
-import { event_kinds, kind_names } from '../../domain/exports/kinds';
+import { kind_names, neededFor } from '../../domain/exports/kinds';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import { actingOrg, type Principal } from '../http/access';
 import { id } from '../http/fields';
@@ -22,8 +22,8 @@ export const kindsField = z
 
 /** True if a caller with `org:billing` may read what files of a kind hold. */
 export function mayRead(principal: Principal, kind: string): boolean {
-  const is_any = isPlatformAdmin(principal) || principal.scopes.includes('events:read');
-  return is_any || !event_kinds.includes(kind);
+  const scope = neededFor(kind);
+  return scope === undefined || isPlatformAdmin(principal) || principal.scopes.includes(scope);
 }
 
 /** Refuses kinds that the caller may not read: asked as an export is made, and at each file. */
@@ -32,7 +32,7 @@ export function requireKinds(principal: Principal, kinds: readonly string[]): vo
   if (kind === undefined) return;
   throw new AppError(
     'permission_denied',
-    `To export ${kind} you need the permission events:read.`,
+    `To export ${kind} you need the permission ${neededFor(kind)}.`,
     {
       param: 'kinds',
     },

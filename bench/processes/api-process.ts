@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { createServer } from 'node:http';
 import { createApp } from '../../api/app';
 import { openConfigWatch } from '../../api/http/config-watch';
+import { openRefused } from '../../api/http/refused';
 import { type Batches, openBatches } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
 import * as reservations from '../../domain/ledger/reservations';
@@ -29,6 +30,7 @@ const app = createApp(
     batches,
     waiters,
     config_watch,
+    refused_requests: openRefused(db, log),
     temporal,
     secrets,
     isDraining,
@@ -48,6 +50,7 @@ function withoutBatches(pool: Db): Batches {
     settle: (body) => send(body.org_id, { settlements: [reservations.settleItem(body)] }),
     tell: () => Promise.reject(new Error('Nobody sends events here.')),
     redeem: (body) => send(body.org_id, { redeems: [reservations.redeemItem(body)] }),
+    priceLines: async () => undefined,
     close: async () => undefined,
   };
 }

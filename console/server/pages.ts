@@ -47,7 +47,8 @@ export function pages(folder: string): Middleware {
     if (ctx.method !== 'GET' && ctx.method !== 'HEAD') return next();
     const name = /^\/assets\/([\w.-]+)$/.exec(ctx.path)?.[1];
     if (name !== undefined) {
-      if (files.has(name)) return sendFile(ctx, path.join(assets, name));
+      if (files.has(name) && types[path.extname(name)])
+        return sendFile(ctx, { assets, name, files });
       return next();
     }
     if (/\.\w+$/.test(ctx.path) || ctx.path.startsWith('/assets')) return next();
@@ -55,10 +56,25 @@ export function pages(folder: string): Middleware {
   };
 }
 
-function sendFile(ctx: Context, file: string): void {
+const encodings = [
+  ['br', '.br'],
+  ['gzip', '.gz'],
+] as const;
+
+/** Sends a file in the smallest form that there is and the browser takes. */
+function sendFile(
+  ctx: Context,
+  { assets, name, files }: { assets: string; name: string; files: ReadonlySet<string> },
+): void {
+  const taken = encodings.find(
+    ([encoding, end]) => files.has(`${name}${end}`) && ctx.acceptsEncodings(encoding) !== false,
+  );
+  const file = path.join(assets, `${name}${taken?.[1] ?? ''}`);
+  if (taken !== undefined) ctx.set('content-encoding', taken[0]);
+  ctx.set('vary', 'accept-encoding');
   ctx.set('cache-control', 'public, max-age=31536000, immutable');
   ctx.set('content-length', String(statSync(file).size));
-  ctx.set('content-type', types[path.extname(file)] ?? 'application/octet-stream');
+  ctx.set('content-type', types[path.extname(name)] as string);
   ctx.body = createReadStream(file);
 }
 

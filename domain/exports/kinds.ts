@@ -1,3 +1,4 @@
+import type { Permission } from '../people/roles';
 import type { Column, DailyKind } from './columns';
 import { ledger, requests } from './ledger-kinds';
 import { auditLog, events, payments, tickets } from './record-kinds';
@@ -35,8 +36,15 @@ export function columnsOf(name: KindName): readonly Column[] {
   return dailyKind(name)?.selected ?? statementColumns;
 }
 
-/** Kinds that only a caller with `events:read` may export, beside `org:billing`. */
-export const event_kinds: readonly string[] = ['events', 'audit_log'] satisfies KindName[];
+const needed: Partial<Record<string, Permission>> = {
+  events: 'events:read',
+  audit_log: 'org:members',
+} satisfies Partial<Record<KindName, Permission>>;
+
+/** What a caller needs to export a kind, beside `org:billing`; undefined: nothing. */
+export function neededFor(kind: string): Permission | undefined {
+  return needed[kind];
+}
 
 /** The kinds whose rows go on changing, so that they are copied as an export is made. */
 export const copied_kinds = ['payments', 'tickets'] as const satisfies readonly KindName[];

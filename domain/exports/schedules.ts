@@ -4,7 +4,7 @@ import { type Permission, type Role, rolePermissions } from '../people/roles';
 import { type Db, many, maybe, one } from '../sql';
 import { requireZone } from '../time-zones';
 import { type ExportStatus, type Format, lock } from './exports';
-import { event_kinds, type KindName } from './kinds';
+import { type KindName, neededFor } from './kinds';
 import { create } from './making';
 
 export type Every = 'day' | 'month';
@@ -34,7 +34,7 @@ export interface ExportSchedule {
   ended_reason: string | null;
 }
 
-const window_to = `((date_trunc(s.every, s.window_from at time zone s.time_zone) + ('1 ' || s.every)::interval) at time zone s.time_zone)`;
+const window_to = 'export_window_end(s.every, s.window_from, s.time_zone)';
 
 const scheduleRows = `
   select s.id, s.org_id, s.kinds, s.format, s.every, s.lag_minutes, s.destination_id, s.window_from, s.time_zone,
@@ -258,8 +258,8 @@ async function mayHave(
   if (created_with !== null && scopes === null) return false;
   if (scopes?.includes('platform:admin')) return true;
   if (org_id === null) return false;
-  const wanted: Permission[] = ['org:billing'];
-  if (kinds.some((kind) => event_kinds.includes(kind))) wanted.push('events:read');
+  const more = kinds.map(neededFor).filter((scope) => scope !== undefined);
+  const wanted: Permission[] = ['org:billing', ...more];
   return wanted.every(
     (scope) =>
       (scopes === null || scopes.includes(scope)) &&

@@ -38,41 +38,68 @@ export async function sheetOf(db: Db, id: string, org_id: string | null): Promis
     { id, org_id },
     'No reservation',
   );
-  return { ...head, lines: await linesOf(db, owner, id) };
+  return { ...head, lines: await linesOfOne(db, owner, id) };
+}
+
+/** What one settled request was charged for; none if it cost nothing. */
+export async function linesOfOne(db: Db, org_id: string, id: string): Promise<PriceLine[]> {
+  return (await linesOf(db, [{ org_id, reservation_id: id }])).get(id) ?? [];
+}
+
+/** A request, and the organization that it must belong to. */
+interface Billed {
+  org_id: string;
+  reservation_id: string;
 }
 
 /**
- * What a settled request was charged for, by the usage and the price that it was settled at. The
- * lines add up to its cost exactly; a request that cost nothing has none.
+ * What settled requests were charged for, by the usage and the price that each was settled at. The
+ * lines of one add up to its cost exactly; one that cost nothing has none.
  */
-export function linesOf(db: Db, org_id: string, reservation_id: string): Promise<PriceLine[]> {
-  return prepared<PriceLine>(
+export async function linesOf(
+  db: Db,
+  billed: readonly Billed[],
+): Promise<Map<string, PriceLine[]>> {
+  const rows = await prepared<PriceLine & { id: string }>(
     db,
     'price_lines_of',
     `with settled as (
-       select r.exchange_rate, r.actual_cost_nanos * 0.000000001 as cost, r.usage, p as price,
+       select r.id, r.exchange_rate, r.actual_cost_nanos * 0.000000001 as cost, r.usage, p as price,
          coalesce((select x.excess_nanos from settlement_excess x
            where x.reservation_id = r.id and x.status <> 'charged'), 0) * 0.000000001 as beyond
-       from reservations r
+       from unnest(:ids::text[], :org_ids::text[]) as b (id, org_id)
+       join reservations r on r.id = b.id and r.org_id = b.org_id
        join model_prices p on p.version_id = case
          when (r.settled_provider, r.settled_model) = (r.provider, r.model) then r.price_version_id
          else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
            where (f ->> 'provider', f ->> 'model') = (r.settled_provider, r.settled_model) limit 1) end
-       where r.id = :reservation_id and r.org_id = :org_id and r.actual_cost_nanos > 0
+       where r.actual_cost_nanos > 0
      ), lines as (
-       select 1 as part, l.what, l.quantity, l.unit_price * s.exchange_rate as unit_price, l.amount * s.exchange_rate as amount
+       select s.id, 1 as part, l.what, l.quantity, l.unit_price * s.exchange_rate as unit_price,
+         l.amount * s.exchange_rate as amount
        from settled s cross join lateral price_lines(s.price, jsonb_populate_record(null::usage_counts, s.usage)) as l
        union all
-       select 2, 'beyond_bound', 1, -s.beyond, -s.beyond from settled s where s.beyond > 0
+       select s.id, 2, 'beyond_bound', 1, -s.beyond, -s.beyond from settled s where s.beyond > 0
      ), all_lines as (
        select * from lines
        union all
-       select 3, 'rounding', 1, d.rest, d.rest
-       from (select s.cost - (select sum(l.amount) from lines l) as rest from settled s) as d where d.rest <> 0
+       select d.id, 3, 'rounding', 1, d.rest, d.rest
+       from (select s.id, s.cost - (select sum(l.amount) from lines l where l.id = s.id) as rest from settled s) as d
+       where d.rest <> 0
      )
-     select what, trim_scale(quantity)::text as quantity, trim_scale(unit_price)::text as unit_price,
+     select id, what, trim_scale(quantity)::text as quantity, trim_scale(unit_price)::text as unit_price,
        trim_scale(amount)::text as amount
      from all_lines order by part`,
-    { org_id, reservation_id },
+    {
+      ids: billed.map(({ reservation_id }) => reservation_id),
+      org_ids: billed.map(({ org_id }) => org_id),
+    },
   );
+  const found = new Map<string, PriceLine[]>();
+  for (const { id, ...line } of rows) {
+    const lines = found.get(id);
+    if (lines === undefined) found.set(id, [line]);
+    else lines.push(line);
+  }
+  return found;
 }

@@ -28,8 +28,9 @@ export async function sign(
 }
 
 /**
- * Writes into the audit log that somebody asked for it. The workflow cancels the session once its
- * provider knows, and that is written as what the worker did.
+ * Writes into the audit log that somebody asked for it, once for each status that they met: whoever
+ * asks again and again fills no log that is kept for ever. The workflow cancels the session once
+ * its provider knows, and that is written as what the worker did.
  */
 export async function noteAsked(
   trx: Db,
@@ -38,7 +39,9 @@ export async function noteAsked(
   const state = JSON.stringify({ status });
   await many(
     trx,
-    `select write_audit_event(:org_id, 'payment.cancel_asked', :id, :state::jsonb, :state::jsonb)`,
+    `select write_audit_event(:org_id, 'payment.cancel_asked', :id, :state::jsonb, :state::jsonb)
+     where not exists (select 1 from audit_events e where e.object_id = :id and e.org_id = :org_id
+       and e.action = 'payment.cancel_asked' and e.actor is not distinct from acting() and e.after = :state::jsonb)`,
     { id, org_id, state },
   );
 }

@@ -74,13 +74,25 @@ export function get(db: Db, id: string): Promise<Refund> {
  */
 export async function debit(db: Db, id: string): Promise<void> {
   await db.transaction(async (trx) => {
-    const { requested_by: actor } = await one<{ requested_by: string }>(
+    // Who asked, by which key or session and in which request, as the log has it since.
+    const { actor, key_id, request_id } = await one<{
+      actor: string;
+      key_id: string | null;
+      request_id: string | null;
+    }>(
       trx,
-      'select requested_by from payment_refunds where id = :id',
+      `select r.requested_by as actor, e.key_id, e.request_id
+       from payment_refunds r left join audit_events e
+         on e.object_id = r.id and e.action = 'payment_refund.created' and e.org_id = r.org_id and e.actor = r.requested_by
+       where r.id = :id`,
       { id },
       'No refund',
     );
-    await actAs(trx, { actor });
+    await actAs(trx, {
+      actor,
+      key_id: key_id ?? undefined,
+      request_id: request_id ?? undefined,
+    });
     await many(trx, 'select debit_refund(:id)', { id });
   });
   const refund = await get(db, id);

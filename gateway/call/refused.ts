@@ -25,20 +25,14 @@ export function tellRefused(call: Call, error: unknown): void {
   const is_soft = identity.proof === 'header_soft';
   const group = is_soft ? 'header_soft' : identity.org_id;
   const who = is_soft ? '' : (identity.key_id ?? identity.user_id ?? '');
-  const count = gateway.refusals.take(group, `${error.code} ${who}`);
-  if (count === undefined) return;
   const model = request?.model.slice(0, MODEL_CHARACTERS_MAX) ?? null;
-  gateway.events.emit(
-    {
-      identity,
-      request_id: call.request_id,
-      trace_label: call.trace_label,
-      agent_id: call.agent_id,
-    },
-    {
-      type: 'request.refused',
-      action: 'refused',
-      payload: { code: error.code, count, family: family.name, model },
-    },
-  );
+  const { request_id, trace_label, agent_id } = call;
+  gateway.refusals.count(group, `${error.code} ${who}`, (count, is_rest) => {
+    const of = is_rest ? { of_several: true } : {};
+    const payload = { code: error.code, count, family: family.name, model, ...of };
+    gateway.events.emit(
+      { identity, request_id, trace_label, agent_id },
+      { type: 'request.refused', action: 'refused', payload },
+    );
+  });
 }

@@ -4,7 +4,7 @@ import { AppError } from '../../domain/errors';
 import type { GatewayEvent } from '../../domain/events';
 import type * as calls from '../../domain/ledger/calls';
 import type * as pricing from '../../domain/ledger/pricing';
-import type { KeyStanding } from '../../domain/ledger/views/key-standing';
+import type { KeyFunds } from '../../domain/ledger/views/key-funds';
 import type {
   CallerBody,
   KeyOwner,
@@ -50,7 +50,7 @@ export interface ControlPlane {
   /** Whom a subject of an issuer stands for. Throws `permission_denied` if for nobody. */
   person(asked: PersonBody): Promise<Wire<Person>>;
   /** What a caller may still spend. */
-  standing(caller: CallerBody): Promise<Wire<KeyStanding>>;
+  funds(caller: CallerBody): Promise<Wire<KeyFunds>>;
   /** Throws the refusal; one with the code `insufficient_balance` carries the cost ticket. */
   reserve(request: calls.Reserve): Promise<Reservation>;
   /** Undefined if the answer was lost or the wait given up: ask again with the same ids. */
@@ -121,7 +121,7 @@ export function openControlPlane(
   return {
     verify: (key) => verify(batches, log, key),
     person: (asked) => person(batches, log, asked),
-    standing: (caller) => standing(batches, log, caller),
+    funds: (caller) => funds(batches, log, caller),
     reserve: (request) => reserve({ batches, settlements, log }, request),
     redeem: (request, signal) => redeem({ batches, log }, request, signal),
     settle: settlements.send,
@@ -167,15 +167,12 @@ async function person(batches: Batches, log: Logger, asked: PersonBody): Promise
   throw refusedCall(log, reply);
 }
 
-async function standing(
-  batches: Batches,
-  log: Logger,
-  caller: CallerBody,
-): Promise<Wire<KeyStanding>> {
-  const reply = await batches.request('POST', '/v1/gateway/keys/standing', caller);
-  if (reply?.status === 200) return reply.body as unknown as Wire<KeyStanding>;
+async function funds(batches: Batches, log: Logger, caller: CallerBody): Promise<Wire<KeyFunds>> {
+  const reply = await batches.request('POST', '/v1/gateway/keys/funds', caller);
+  if (reply?.status === 200) return reply.body as unknown as Wire<KeyFunds>;
   if (reply === undefined) throw away();
-  if (reply.status === 404)
+  // A route that is not there names no parameter; an organization that is not there does.
+  if (reply.status === 404 && (errorOf(reply).param ?? null) === null)
     throw new AppError(
       'unavailable',
       'The control plane behind this gateway is of an earlier version and cannot say this yet.',

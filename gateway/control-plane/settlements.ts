@@ -55,7 +55,9 @@ export function createSettlements(batches: Batches, log: Logger, spool?: Spool) 
   /** Returns at once. `estimate` is what was held for. What somebody hears of is urgent. */
   const send = (settlement: Settle, estimate?: Usage, heard?: OnSettled): void => {
     unsettled += 1;
-    const forget = spool?.keep([settlement, estimate]);
+    // Whoever sends it in the end, of whichever version, has nobody to tell.
+    const plain = settlement.with_cost ? { ...settlement, with_cost: undefined } : settlement;
+    const forget = spool?.keep([plain, estimate]);
     void settle(settlement, estimate, heard).finally(() => {
       unsettled -= 1;
       forget?.();

@@ -22,7 +22,6 @@ export async function answerCount(call: Limited): Promise<void> {
   const over = new AbortController();
   call.onClientGone(() => over.abort());
   call.abort = (reason) => over.abort(reason);
-  if (call.asks_cost) call.ctx.set('x-svc-cost', '0');
   // Whose stored things are, only a reserve asks.
   const candidates = namesOthers(call) ? [] : call.candidates;
   for (const candidate of candidates) {
@@ -36,8 +35,7 @@ export async function answerCount(call: Limited): Promise<void> {
     const input_tokens = told && countIn(told);
     if (input_tokens !== undefined) {
       breaker.succeeded();
-      call.ctx.body = { input_tokens };
-      return;
+      return answer(call, input_tokens);
     }
     const refused = told && readRefusal(told);
     // A provider that cannot count may well answer: what it says here is nothing of its messages.
@@ -48,7 +46,13 @@ export async function answerCount(call: Limited): Promise<void> {
   }
   if (call.client_is_gone) return;
   over.signal.throwIfAborted();
-  call.ctx.body = { input_tokens: call.estimated_prompt_tokens };
+  answer(call, call.estimated_prompt_tokens);
+}
+
+function answer({ ctx, asks_cost }: Limited, input_tokens: number): void {
+  // A count is priced in no currency.
+  if (asks_cost) ctx.set('x-svc-cost', '0');
+  ctx.body = { input_tokens };
 }
 
 /** Asks one candidate; undefined if no whole answer came. */

@@ -56,6 +56,9 @@ export function openLimits(log: Logger, counters: Counters = openCounters(log)):
   return new Limits(counters);
 }
 
+/** Of a request that no limit of requests counts. */
+const uncountedDecision = { held: undefined, tightest: undefined } as const;
+
 /** Decides on calls: one decision over all tiers of a configuration. */
 export class Limits {
   readonly counters: Counters;
@@ -116,16 +119,15 @@ export class Limits {
   async countRequest(
     rules: LimitRules,
     caller: Pick<LimitedCall, 'identity' | 'address'>,
-  ): Promise<{ refused?: Standing; all: Standing[] }> {
+  ): Promise<{ decision: Decision; all: Standing[] }> {
     const checks = this.checksOf(rules, { ...caller, prompt_tokens: 0, is_stream: false });
     const counting = checks.filter(({ rule }) => rule.limit_type === 'rpm');
     const full = counting.length === 0 ? undefined : await this.counters.admit(counting);
-    if (full !== undefined) {
-      const { refused } = this.conclude(rules, counting, full);
-      if (refused !== undefined) return { refused, all: [] };
-    }
+    const decision: Decision =
+      counting.length === 0 ? uncountedDecision : this.conclude(rules, counting, full);
+    if (decision.refused !== undefined) return { decision, all: [] };
     for (const check of checks) if (!counting.includes(check)) this.counters.look(check);
-    return { all: checks.map((check) => this.standingOf(check)) };
+    return { decision, all: checks.map((check) => this.standingOf(check)) };
   }
 
   /** Undefined if no store is shared. */

@@ -8,7 +8,7 @@ import type { Decision } from '../limits/decision';
 import { type CountedAddress, uncounted } from '../limits/engine';
 import type { Standing } from '../limits/standing';
 import { answerLimit, refusal, setLimitHeaders } from './limit-answers';
-import { type Asking, emitAddress, emitOf, exceeded } from './limit-events';
+import { type Asking, circuitOpen, emitAddress, emitOf, exceeded } from './limit-events';
 
 /**
  * Counts the address, ahead of everything else; the decision over all tiers takes the count over.
@@ -77,9 +77,15 @@ export async function limitAsking(
   gateway: Gateway,
   caller: { identity: Identity; address: CountedAddress },
 ): Promise<Standing[]> {
-  const { refused, all } = await gateway.limits.countRequest(gateway.snapshot.limits, caller);
-  if (refused === undefined) return all;
-  emitOf(askingOf(ctx, gateway), () => exceeded(refused));
+  const { decision, all } = await gateway.limits.countRequest(gateway.snapshot.limits, caller);
+  if (decision.refused === undefined) {
+    if (decision.tightest !== undefined) setLimitHeaders(ctx, decision.tightest.standing);
+    return all;
+  }
+  const { refused, opens_circuit } = decision;
+  const asking = askingOf(ctx, gateway);
+  if (opens_circuit) emitOf(asking, () => circuitOpen(refused));
+  emitOf(asking, () => exceeded(refused));
   throw refusal(ctx, refused);
 }
 

@@ -1,6 +1,8 @@
 import { type Db, many } from '../../domain/sql';
+import document from '../../openapi.json';
 import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../support/api';
 import { makeKey, platformKey } from '../support/keys';
+import { loggedSince, newestId } from './audit-log/routes';
 import { plainConfig } from './gateways/making';
 
 let db: Db;
@@ -81,7 +83,7 @@ test('an event shows what was before and after: money in units, of secrets only 
     action: 'payment_provider.changed',
     object_id: 'payment_provider_b',
     org_id: null,
-    after: { credentials: { changed: true }, webhook_secret: { changed: true } },
+    after: { credentials: 'changed', webhook_secret: 'changed' },
   });
   expect(all.text).not.toContain(secret);
   const hashes = await many<{ hash: string }>(db, 'select hash from token_secrets');
@@ -93,7 +95,7 @@ test("an organization's owners and admins read its events, filtered and in pages
   const key = { name: 'short-lived', token_type: 'access' };
   await call('post', '/v1/tokens', owner(key));
   await call('delete', '/v1/tokens/short-lived', owner());
-  const admin = await makeKey(db, tenant.org_id, { scopes: ['org:members'] });
+  const admin = await makeKey(db, tenant.org_id, { scopes: ['org:members', 'org:billing'] });
   const mine = await call('get', '/v1/audit-events?per_page=200', { key: admin });
   expect(mine.body.total).toBeGreaterThan(5);
   expect(new Set(mine.body.audit_events.map(({ org_id }: Event) => org_id))).toEqual(
@@ -162,4 +164,27 @@ test('entries by hand name who made them; those of calls name nobody', async () 
     { type: 'allocation_out', actor: user_id },
     { type: 'credit', actor: user_id },
   ]);
+});
+
+test('each member of a key that can be changed leaves its event, changed alone', async () => {
+  const values: Record<string, unknown> = {
+    ...{ allowed_models: ['gpt-4o'], max_budget: 5, rpm: 10, tpm: 10, max_parallel_requests: 2 },
+    ...{ include_cost: true, expires_at: '2200-01-01', name: 'renamed' },
+  };
+  // budget_window says of which time a budget is: it is nothing without one.
+  const { properties } = document.paths['/v1/tokens/{name}'].patch.requestBody.content[
+    'application/json'
+  ].schema as { properties: object };
+  const own = Object.keys(properties).filter((name) => !['org_id', 'budget_window'].includes(name));
+  expect(own.sort()).toEqual(Object.keys(values).sort());
+  await call('post', '/v1/tokens', owner({ name: 'alone', token_type: 'gateway' }));
+  for (const [name, value] of Object.entries(values)) {
+    const before = await newestId(db);
+    const { status } = await call('patch', '/v1/tokens/alone', owner({ [name]: value }));
+    const rows = await loggedSince(db, before);
+    expect([name, status, rows.map(({ action }) => action)]).toEqual([
+      ...[name, 200],
+      expect.arrayContaining(['key.changed']),
+    ]);
+  }
 });

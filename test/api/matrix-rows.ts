@@ -152,7 +152,7 @@ export const rows = read(`
   post /v1/gateway/wallets/extend                               401 401 403 403 403 403 403 403 422 401 401
   post /v1/gateway/wallets/batch                                401 401 403 403 403 403 403 403 422 401 401
   post /v1/gateway/keys/verify                                  401 401 403 403 403 403 403 403 422 401 401
-  post /v1/gateway/keys/standing                                401 401 403 403 403 403 403 403 422 401 401
+  post /v1/gateway/keys/funds                                401 401 403 403 403 403 403 403 200 401 401
   post /v1/gateway/people/verify                                401 401 403 403 403 403 403 403 422 401 401
   get /v1/admin/gateway-config                                  401 401 403 403 403 403 403 200 403 401 401
   put /v1/admin/gateway-config                                  401 401 403 403 403 403 403 200 403 401 401
@@ -173,7 +173,7 @@ export const rows = read(`
   get /v1/events/:id                                            401 401 403 200 200 200 404 200 403 401 401
   post /v1/gateway/events                                       401 401 403 403 403 403 403 403 422 401 401
   get /v1/audit-events                                          401 401 403 200 403 200 404 200 403 401 401
-  get /v1/audit-log                                             401 401 403 200 403 200 404 200 403 401 401
+  get /v1/audit-log                                             401 401 403 200 200 200 404 200 403 401 401
   get /health                                                   200 200 200 200 200 200 200 200 200 200 200
   get /readyz                                                   200 200 200 200 200 200 200 200 200 200 200
   get /v1/admin/audit                                           401 401 403 403 403 403 403 200 403 401 401

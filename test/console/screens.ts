@@ -2,6 +2,7 @@
 export const screens = [
   '/',
   '/tickets',
+  '/tickets/rules',
   '/wallets',
   '/top-up',
   '/top-up/return',

@@ -56,7 +56,7 @@ test('13 months to the day are taken', async () => {
   expect(await db('export_files').where({ export_id: answer.body.id })).toHaveLength(397);
 });
 
-test('events and the audit log need events:read too, as they are asked for and at each file', async () => {
+test('events need events:read too and the audit log org:members, as they are asked for and at each file', async () => {
   for (const kind of ['events', 'audit_log'])
     expect(refusal(await ask({ kinds: ['ledger', kind] }, tenant.billing_key))).toEqual({
       status: 403,

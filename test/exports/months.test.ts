@@ -153,21 +153,6 @@ test.each(months)(
   },
 );
 
-test('a schedule of months in a zone has windows that meet, across the change of clocks', async () => {
-  const tenant = await makeOld('Europe/Berlin');
-  const { owner_key: key } = tenant;
-  const body = {
-    ...{ kinds: ['statement'], every: 'month', time_zone: 'Europe/Berlin' },
-    from: '2025-10-15T12:00:00Z',
-  };
-  const made = await world.call('post', '/v1/export-schedules', { key, body });
-  expect(made.body).toMatchObject({
-    ...{ time_zone: 'Europe/Berlin', window_from: '2025-09-30T22:00:00.000Z' },
-    next_at: '2025-11-01T00:00:00.000Z',
-  });
-  await world.call('delete', `/v1/export-schedules/${made.body.id}`, { key });
-});
-
 test.each(['Berlin', 'CEST', '+02:00', ''])(
   'time_zone "%s" is refused with its field',
   async (zone) => {

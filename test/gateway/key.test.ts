@@ -4,6 +4,7 @@ import { request } from 'undici';
 import * as budgets from '../../domain/ledger/budgets';
 import { many } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
+import { API_VERSION } from '../../runtime/version';
 import { chat, gatewayKey, openWorld, post, type World } from '../support/gateway';
 import { credit, makeOrg } from '../support/ledger';
 import { openAtMinute } from '../support/limits';
@@ -161,7 +162,7 @@ test('headers that prove nobody show nobody’s money', async () => {
 test('behind a control plane of the version before, which does not know the question, it is 503 and says why', async () => {
   const older = createServer(async (req, res) => {
     const body = await text(req);
-    const is_known = !req.url?.endsWith('/keys/standing');
+    const is_known = !req.url?.endsWith('/keys/funds');
     const {
       statusCode,
       headers,
@@ -170,7 +171,7 @@ test('behind a control plane of the version before, which does not know the ques
       method: req.method as 'POST',
       headers: {
         authorization: req.headers.authorization ?? '',
-        'x-svc-gateway-version': '1.5.0',
+        'x-svc-gateway-version': API_VERSION,
         'content-type': 'application/json',
       },
       body: body === '' ? null : body,

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { createApp, type Given } from '../../api/app';
 import { openConfigWatch } from '../../api/http/config-watch';
+import { openRefused } from '../../api/http/refused';
 import type { Route } from '../../api/http/route';
 import { openBatches } from '../../api/ledger/batches';
 import { openWaiters } from '../../api/ledger/waiters';
@@ -81,11 +82,13 @@ export async function serve(
   const batches = openBatches(db, log);
   const waiters = openWaiters({ db, batches, database_url, log });
   const config_watch = openConfigWatch({ db, database_url, log });
+  const refused_requests = openRefused(db, log);
   const temporal = openTemporal({ address: temporal_address, namespace: 'svc' }, db);
   const isDraining = () => false;
   const payment_authorities = [new X509Certificate((await processAuthority()).cert)];
   const pools = { people: db, reads: db, machine: db };
-  const made = { pools, batches, waiters, config_watch, temporal, secrets, isDraining };
+  const watching = { config_watch, refused_requests };
+  const made = { pools, batches, waiters, ...watching, temporal, secrets, isDraining };
   const server = createServer(
     createApp({ ...made, payment_hosts, payment_authorities, ...connections }, log).callback(),
   );
@@ -98,6 +101,7 @@ export async function serve(
     server.closeAllConnections();
     await closed;
     await batches.close();
+    await refused_requests.close();
     await temporal.close();
   };
   return { url, call: caller(url), close };

@@ -16,7 +16,11 @@ export async function openBrowser(): Promise<Browser> {
   let browser: Browser | undefined;
   // Another test file's process may be unpacking the program still.
   await until(async () => {
-    const executablePath = await sparticuz.executablePath();
+    const executablePath = await sparticuz.executablePath().catch((error: Error) => {
+      throw new Error(
+        `No Chromium was found: name one in CHROMIUM_PATH, or install Debian's package chromium. ${error.message}`,
+      );
+    });
     browser = await chromium.launch({ executablePath, args }).catch((error: Error) => {
       if (error.message.includes('ETXTBSY')) return undefined;
       throw error;

@@ -97,7 +97,7 @@ const domain: Record<string, string> = {
   events: 'errors sql',
   'copy-text': 'sql',
   'audit-events': 'pages sql',
-  'audit-log': 'lists pages sql',
+  'audit-log': 'audit-events lists pages sql',
   'event-places': 'events sql',
   gateways: 'errors ids pages sql',
   shares: '',

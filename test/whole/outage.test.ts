@@ -193,6 +193,7 @@ test('a fault in one item of a batch is logged with the id that its answer asks 
     settle: fault,
     redeem: fault,
     tell: fault,
+    priceLines: async () => undefined,
     close: async () => undefined,
   };
   const served = await serve({ db, log, batches: broken });

@@ -28,6 +28,10 @@ export const screens: readonly Screen[] = [
     load: async () => (await import('../screens/tickets')).Tickets,
     nav: { label: 'Tickets', shown: inOrg },
   },
+  {
+    path: '/tickets/rules',
+    load: async () => (await import('../screens/approval-rules')).ApprovalRules,
+  },
   { path: '/tickets/$id', load: async () => (await import('../screens/ticket')).Ticket },
   {
     path: '/wallets',

@@ -1,5 +1,6 @@
-import { Modal, Text } from '@mantine/core';
+import { Text } from '@mantine/core';
 import { queries } from '../api/queries';
+import { Dialog } from '../parts/dialog';
 import { SignInForms } from '../session/sign-in-forms';
 
 /**
@@ -8,7 +9,7 @@ import { SignInForms } from '../session/sign-in-forms';
  */
 export function SignInAgain() {
   return (
-    <Modal opened onClose={() => undefined} withCloseButton={false} title="You are signed out">
+    <Dialog opened onClose={() => undefined} is_closable={false} title="You are signed out">
       <Text mb="md">
         Your session has ended. Sign in with a key and what you have typed stays as it is.
       </Text>
@@ -16,6 +17,6 @@ export function SignInAgain() {
         next={`${location.pathname}${location.search}`}
         onDone={() => void queries.invalidateQueries()}
       />
-    </Modal>
+    </Dialog>
   );
 }

@@ -1,4 +1,5 @@
-import { Alert, Button, Code, CopyButton, Group, Modal, Stack } from '@mantine/core';
+import { Alert, Button, Code, CopyButton, Group, Stack } from '@mantine/core';
+import { Dialog } from '../parts/dialog';
 import { Snippets } from './snippets';
 
 export interface NewKey {
@@ -11,13 +12,11 @@ export interface NewKey {
 /** A key right after it was made: it is shown here and never again. */
 export function ShownOnce({ made, onClose }: { made: NewKey | undefined; onClose: () => void }) {
   return (
-    <Modal
+    <Dialog
       opened={made !== undefined}
       onClose={onClose}
       title={`The key ${made?.name ?? ''}`}
       size="lg"
-      closeOnClickOutside={false}
-      closeButtonProps={{ 'aria-label': 'Close' }}
     >
       {made && (
         <Stack>
@@ -42,6 +41,6 @@ export function ShownOnce({ made, onClose }: { made: NewKey | undefined; onClose
           </Group>
         </Stack>
       )}
-    </Modal>
+    </Dialog>
   );
 }

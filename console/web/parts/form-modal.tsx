@@ -1,7 +1,8 @@
-import { Alert, Button, Group, Modal, Stack } from '@mantine/core';
+import { Alert, Button, Group, Stack } from '@mantine/core';
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { Refusal } from '../api/client';
 import { intentKey } from '../api/queries';
+import { Dialog } from './dialog';
 
 /**
  * A dialog that changes something. Its Idempotency-Key is made when it opens and kept until it
@@ -54,12 +55,7 @@ export function FormModal({
     }
   };
   return (
-    <Modal
-      opened={opened}
-      onClose={onClose}
-      title={title}
-      closeButtonProps={{ 'aria-label': 'Close' }}
-    >
+    <Dialog opened={opened} onClose={onClose} title={title}>
       <form onSubmit={(event) => void run(event)}>
         <Stack gap="sm">
           {children}
@@ -83,6 +79,6 @@ export function FormModal({
           </Group>
         </Stack>
       </form>
-    </Modal>
+    </Dialog>
   );
 }

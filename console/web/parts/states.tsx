@@ -44,6 +44,8 @@ export function Failure({ error, retry }: { error: unknown; retry?: (() => void)
         else.
       </Empty>
     );
+  if (error instanceof Refusal && error.code === 'org_required')
+    return <Empty title="Choose an organization">Above you choose which one you look at.</Empty>;
   const refusal = error instanceof Refusal ? error : undefined;
   return (
     <Alert color="red" title="That did not work" role="alert">

@@ -1,4 +1,4 @@
-import { Button, Code, Group, Modal, Select, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Code, Group, Select, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -7,6 +7,7 @@ import { reading } from '../api/queries';
 import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
+import { Dialog } from '../parts/dialog';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { listed } from '../parts/lists';
 import { Page } from '../parts/page';
@@ -139,12 +140,11 @@ export function Events() {
           </Button>
         )}
       />
-      <Modal
+      <Dialog
         opened={open !== undefined}
         onClose={() => setOpen(undefined)}
         title={open?.type ?? ''}
         size="lg"
-        closeButtonProps={{ 'aria-label': 'Close' }}
       >
         {open && (
           <Detail
@@ -155,7 +155,7 @@ export function Events() {
             }}
           />
         )}
-      </Modal>
+      </Dialog>
     </Page>
   );
 }

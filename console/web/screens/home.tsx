@@ -143,8 +143,8 @@ function Spent() {
         <Stack gap="xs" mt="xs">
           <Money amount={data.totals.cost} currency={data.currency} size="2rem" fw={700} />
           <Text>
-            {data.totals.requests} calls, about <Money amount={burn} currency={data.currency} /> a
-            day
+            {data.totals.requests} {data.totals.requests === 1 ? 'call' : 'calls'}, about{' '}
+            <Money amount={burn} currency={data.currency} /> a day
           </Text>
           {ends && ends.getFullYear() < 2100 && (
             <Text>

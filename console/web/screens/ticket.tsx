@@ -24,7 +24,12 @@ export function Ticket() {
     refetchInterval: 15_000,
   });
   const [dialog, setDialog] = useState<'approve' | 'deny'>();
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (error)
+    return (
+      <Page title="Ticket">
+        <Failure error={error} retry={() => void refetch()} />
+      </Page>
+    );
   if (data === undefined) return <Loading />;
   const may_decide = data.status === 'open' && decides(me, data);
   const close = () => setDialog(undefined);

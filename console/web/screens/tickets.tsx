@@ -7,7 +7,7 @@ import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
 import { type Column, DataTable } from '../parts/data-table';
 import { oneOf, text, useFilters } from '../parts/filters';
-import { AppLink } from '../parts/link';
+import { AppLink, LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty } from '../parts/states';
@@ -58,7 +58,17 @@ export function Tickets() {
       return after;
     });
   return (
-    <Page title="Tickets" about="Calls that no wallet or budget covered. Each waits for a person.">
+    <Page
+      title="Tickets"
+      about="Calls that no wallet or budget covered. Each waits for a person."
+      actions={
+        decides && (
+          <LinkButton to="/tickets/rules" variant="default">
+            Approval rules
+          </LinkButton>
+        )
+      }
+    >
       <Filters {...{ filters, set, decides }} />
       <BulkDecision chosen={chosen} clear={() => setChosen(new Set())} />
       <DataTable

@@ -49,7 +49,12 @@ export function TopUpReturn() {
     // Balances are read after the payment is completed, never with it.
     if (is_done) void refresh('/api/wallets', '/api/me', '/api/tickets', '/api/payments/history');
   }, [is_done]);
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (error)
+    return (
+      <Page title="Top up">
+        <Failure error={error} retry={() => void refetch()} />
+      </Page>
+    );
   if (data === undefined) return <Loading label="Looking for your payment" />;
   if (data === null)
     return (

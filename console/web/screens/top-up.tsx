@@ -20,7 +20,12 @@ export function TopUp() {
   const me = useMe();
   const { data, error, refetch } = useQuery(reading('GET /api/payments/settings'));
   const [{ canceled }] = useFilters(shape);
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (error)
+    return (
+      <Page title="Top up">
+        <Failure error={error} retry={() => void refetch()} />
+      </Page>
+    );
   if (data === undefined) return <Loading />;
   const why_not = obstacle(data, me);
   return (

@@ -56,7 +56,12 @@ export function Wallet() {
     ...reading('GET /api/wallets/:id', { names: { id } }),
     refetchInterval: 30_000,
   });
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (error)
+    return (
+      <Page title="Wallet">
+        <Failure error={error} retry={() => void refetch()} />
+      </Page>
+    );
   if (data === undefined) return <Loading />;
   return (
     <Page title={`Wallet of ${data.owner_name}`} about={<CopyId value={id} />}>
@@ -167,10 +172,11 @@ function columnsOf(currency: string): Column<Entry>[] {
     },
     {
       title: 'Of',
-      cell: ({ request_id, payment_session_id, cost_ticket_id }) => {
+      cell: ({ request_id, payment_session_id, cost_ticket_id, approval }) => {
+        const ticket = approval?.cost_ticket_id ?? cost_ticket_id;
         if (request_id) return <AppLink to={`/requests/${request_id}`}>the call</AppLink>;
         if (payment_session_id) return <AppLink to="/payments">the payment</AppLink>;
-        if (cost_ticket_id) return <AppLink to={`/tickets/${cost_ticket_id}`}>the ticket</AppLink>;
+        if (ticket) return <AppLink to={`/tickets/${ticket}`}>the ticket</AppLink>;
         return <span>–</span>;
       },
     },
@@ -178,8 +184,9 @@ function columnsOf(currency: string): Column<Entry>[] {
 }
 
 function What({ entry }: { entry: Entry }) {
-  const { type, model, description } = entry;
-  const more = model ?? description;
+  const { type, model, description, approval } = entry;
+  // An approval names its ticket by a link, and its person by name.
+  const more = approval ? 'a ticket was approved' : (model ?? description);
   return (
     <span className="wrap">
       {words[type]}

@@ -19,6 +19,7 @@ interface Dialog {
 const over = [
   'already_decided',
   'ticket_approved',
+  'ticket_denied',
   'ticket_redeemed',
   'ticket_expired',
   'verdict_too_late',

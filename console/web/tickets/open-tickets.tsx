@@ -15,7 +15,7 @@ export function OpenTickets({ me }: { me: Me }) {
   const count = data !== undefined && 'total' in data ? data.total : 0;
   if (count === 0) return null;
   return (
-    <Badge circle={count < 10} color="red" variant="filled" aria-label={`${count} open tickets`}>
+    <Badge circle={count < 10} color="red.9" variant="filled" aria-label={`${count} open tickets`}>
       {count > 99 ? '99+' : count}
     </Badge>
   );

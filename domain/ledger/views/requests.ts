@@ -1,6 +1,6 @@
 import { AppError } from '../../errors';
 import { type Db, many, maybe } from '../../sql';
-import { linesOf, type PriceLine } from '../price-sheet';
+import { linesOfOne, type PriceLine } from '../price-sheet';
 import type { Viewer } from '../wallets';
 import { type Entry, entriesOf, isSeen, seenBy } from './entries';
 
@@ -94,7 +94,7 @@ export async function storyOf(db: Db, request_id: string, viewer: Viewer): Promi
     ...askedIn(call),
     hold: holdOf(call),
     cost_ticket: ticket === undefined ? null : shownTicket(ticket),
-    price_lines: await linesOf(db, org_id, id),
+    price_lines: await linesOfOne(db, org_id, id),
     settlement: settlementOf(call),
     transactions: await entriesOf(db, id, viewer),
     events: await eventsOf(db, org_id, request_id),

@@ -2,7 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { audit } from '../../../domain/ledger/audit';
 import { type Db, many, one } from '../../../domain/sql';
 import { type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
+import { locksAwaited } from '../../support/database';
 import { platformKey } from '../../support/keys';
+import { until } from '../../support/until';
 
 // The chain of hashes: gap-free however many write at once, and whoever tampers with it is found.
 
@@ -108,6 +110,13 @@ async function provenAfter(tamper: (trx: Db, links: Link[]) => Promise<unknown>)
 
 const third = (links: Link[]) => links[2]?.event_id ?? '';
 
+test.each(['delete from audit_heads', 'truncate audit_heads'])(
+  'where chains end cannot be taken away, also by the owner: %s',
+  async (sql) => {
+    await expect(many(db, sql)).rejects.toThrow('kept as they were written');
+  },
+);
+
 test.each<[string, (trx: Db, links: Link[]) => Promise<unknown>, (links: Link[]) => string]>([
   [
     'says something else',
@@ -186,6 +195,30 @@ test.each<[string, (trx: Db, links: Link[]) => Promise<unknown>, (links: Link[])
   expect((await audit(db)).broken).toEqual([]);
 });
 
+test('many rows of one transaction stand in the order in which they were written, and end the chain', async () => {
+  const { org_id } = tenant;
+  const before = (await linksOf(db, org_id)).length;
+  await many(
+    db,
+    `insert into agents (org_id, name) select :org_id, 'One of many ' || n from generate_series(1, 500) as n`,
+    { org_id },
+  );
+  const links = await linksOf(db, org_id);
+  expect(links).toHaveLength(before + 500);
+  const names = await many<{ name: string }>(
+    db,
+    `select e.after ->> 'name' as name from audit_links l join audit_events e on e.id = l.event_id
+     where l.chain = :org_id and l.seq > :before order by l.seq`,
+    { org_id, before },
+  );
+  expect(names.map(({ name }) => name)).toEqual(
+    Array.from({ length: 500 }, (_, n) => `One of many ${n + 1}`),
+  );
+  const { seq, hash } = links.at(-1) as Link;
+  const head = await one(db, 'select seq, hash from audit_heads where chain = :org_id', { org_id });
+  expect(head).toEqual({ seq, hash });
+});
+
 test('a change that is undone leaves no link, and the next one no gap', async () => {
   const before = (await linksOf(db, tenant.org_id)).length;
   await expect(
@@ -215,4 +248,55 @@ test('rows outlive what they name', async () => {
     'member.ended',
     'member.created',
   ]);
+});
+
+test('transactions that write into the same chains in other orders wait for each other, none fails', async () => {
+  const other = await makeTenant(db);
+  const orders = [
+    [tenant.org_id, other.org_id, 'a new one'],
+    ['a new one', other.org_id, tenant.org_id],
+  ];
+  for (let n = 0; n < 10; n += 1) {
+    const is_new = `org_new_${n}`;
+    let arrive: () => void = () => undefined;
+    const both = new Promise<void>((resolve) => {
+      arrive = resolve;
+    });
+    let arrived = 0;
+    const write = (chains: readonly string[]) =>
+      db.transaction(async (trx) => {
+        for (const chain of chains)
+          await many(
+            trx,
+            `select write_audit_event(:chain, 'agent.changed', 'agent_x', null, null)`,
+            { chain: chain === 'a new one' ? is_new : chain },
+          );
+        // Both commit at once, with all of their rows written.
+        arrived += 1;
+        if (arrived === orders.length) arrive();
+        await both;
+      });
+    await Promise.all(orders.map(write));
+  }
+  expect((await audit(db)).broken).toEqual([]);
+});
+
+test('the rows of chains are locked in their order, whatever the order of the events', async () => {
+  const other = await makeTenant(db);
+  const chains = [tenant.org_id, other.org_id].sort();
+  const [first, last] = chains as [string, string];
+  const holder = await db.transaction();
+  await many(holder, 'select from audit_heads where chain = :first for no key update', { first });
+  const writing = db.transaction(async (trx) => {
+    for (const chain of [last, first])
+      await many(trx, `select write_audit_event(:chain, 'agent.changed', 'agent_x', null, null)`, {
+        chain,
+      });
+  });
+  await until(async () => (await locksAwaited(db)) > 0);
+  // It waits for the first one, and does not hold the other meanwhile.
+  const sql = 'select chain from audit_heads where chain = :last for no key update nowait';
+  expect(await many(holder, sql, { last })).toEqual([{ chain: last }]);
+  await holder.commit();
+  await writing;
 });

@@ -1,3 +1,4 @@
+import type { Permission } from '../../../domain/people/roles';
 import { type Db, many } from '../../../domain/sql';
 import {
   type Answer,
@@ -113,13 +114,9 @@ test('parts by cursor are the whole log, and a cursor is of its filters alone', 
   expect(refusal(foreign)).toMatchObject({ status: 422, param: 'cursor' });
 });
 
-test('org:members reads its own log, the platform all of it and its own', async () => {
+test('an organization reads its own log, the platform all of it and its own', async () => {
   const other = await makeTenant(db);
-  for (const key of [tenant.billing_key, tenant.member_key])
-    expect((await log('', key)).status).toBe(403);
-  expect(
-    (await log('', await makeKey(db, tenant.org_id, { scopes: ['org:members'] }))).status,
-  ).toBe(200);
+  expect((await log('', tenant.member_key)).status).toBe(403);
   for (const org_id of [tenant.org_id, 'platform'])
     expect((await log(`?org_id=${org_id}`, other.owner_key)).status).toBe(404);
   const price = { provider: 'openai', model: 'of-the-log', input_per_1m: 1 };
@@ -130,11 +127,67 @@ test('org:members reads its own log, the platform all of it and its own', async 
   };
   expect(await orgs('&org_id=platform')).toEqual(new Set([null]));
   expect(await orgs(`&org_id=${tenant.org_id}`)).toEqual(new Set([tenant.org_id]));
-  expect(await orgs('')).toEqual(expect.objectContaining({}));
   expect([...(await orgs(''))]).toEqual(expect.arrayContaining([null, tenant.org_id]));
   const [row] = (await log('?org_id=platform', platform)).body.audit_log;
   expect(row).toMatchObject({ action: 'price.created', actor: { type: 'platform' } });
   expect((await log('?org_id=org_x', platform)).status).toBe(404);
+});
+
+test('rows that show money need org:billing, all others org:members, in the older list and in exports too', async () => {
+  const { org_id, owner_key } = tenant;
+  const credited = { target_wallet_owner_type: 'organization', amount: 3 };
+  expect(
+    (await call('post', '/v1/wallets/credit', { key: owner_key, body: credited })).status,
+  ).toBe(201);
+  const budget = { owner_type: 'team', owner_id: tenant.team_id, limit: 5, window: 'month' };
+  expect((await call('post', '/v1/budgets', { key: owner_key, body: budget })).status).toBe(201);
+  const read = async (scopes: Permission[], path = 'audit-log') => {
+    const key = await makeKey(db, org_id, { scopes });
+    const { status, body } = await call('get', `/v1/${path}?per_page=200`, { key });
+    expect(status).toBe(200);
+    const rows: { action: string }[] = body[path.replace('-', '_')];
+    expect(body.total).toBe(rows.length);
+    return rows.map(({ action }) => action);
+  };
+  const of_money =
+    /^(wallet|payment|payment_refund|settlement_excess|cost_ticket|budget|approval_rule)\./;
+  const all = await read(['org:members', 'org:billing']);
+  const money = all.filter((action) => of_money.test(action));
+  expect(money).toEqual(expect.arrayContaining(['wallet.credited', 'budget.created']));
+  const others = all.filter((action) => !of_money.test(action));
+  expect(others).toContain('key.created');
+  // Each look makes a key, which is a row.
+  expect(new Set(await read(['org:billing']))).toEqual(new Set(money));
+  expect(new Set(await read(['org:members']))).toEqual(new Set(others));
+  expect((await read(['org:members'], 'audit-events')).filter((one) => of_money.test(one))).toEqual(
+    [],
+  );
+  expect(
+    await log('?action=wallet.credited', await makeKey(db, org_id, { scopes: ['org:members'] })),
+  ).toMatchObject({
+    ...{ status: 200, body: { audit_log: [], total: 0 } },
+  });
+  for (const [kind, scopes] of [
+    ['audit_log', ['org:billing', 'events:read']],
+    ['events', ['org:billing', 'org:members']],
+  ] as const) {
+    const key = await makeKey(db, org_id, { scopes: [...scopes] });
+    const body = { kinds: [kind], from: '2025-05-01', to: '2025-05-02' };
+    const asked = await call('post', '/v1/exports', { key, body });
+    expect(refusal(asked)).toMatchObject({ status: 403, param: 'kinds' });
+  }
+});
+
+test('the older list says of a sealed member that it changed, as its clients know it', async () => {
+  const body = {
+    payment_provider_b: { enabled: true, secret_key: 'sk_older', webhook_secret: 'whsec_older' },
+  };
+  await call('put', '/v1/admin/payments/config', { key: platform, body });
+  const query = 'object_id=payment_provider_b&per_page=1';
+  const { body: older } = await call('get', `/v1/audit-events?${query}`, { key: platform });
+  expect(older.audit_events[0].after).toMatchObject({ credentials: 'changed' });
+  const { body: newer } = await log(`?${query}`, platform);
+  expect(newer.audit_log[0].after).toMatchObject({ credentials: { changed: true } });
 });
 
 test('what a program or a terminal did names it', async () => {

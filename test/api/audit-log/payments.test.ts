@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { actAs } from '../../../domain/audit-events';
+import { noteAsked } from '../../../domain/payments/cancellation';
 import {
   type Checkout,
   confirm,
@@ -104,6 +106,10 @@ const walks: Record<
     const checkout = await completed();
     const newest = await newestId(world.db);
     expect((await refund(checkout)).status).toBe(200);
+    const rows = await loggedSince(world.db, newest);
+    const [asked, taken] = rows.map(({ key_id, request_id }) => ({ key_id, request_id }));
+    expect(asked?.key_id).toMatch(/^key_/);
+    expect(taken).toEqual(asked);
     return {
       newest,
       rows: [
@@ -142,3 +148,26 @@ function whoOf({ actor_type, actor }: Logged): string {
   if (actor_type === 'user') return actor === tenant.member_id ? 'buyer' : 'another';
   return actor_type === 'platform' ? 'admin' : actor_type;
 }
+
+test('who asks again and again for what cannot be canceled is written once', async () => {
+  const { payment_session_id: id } = await createCheckout(world, tenant);
+  const { org_id } = tenant;
+  const asked = { id, org_id, status: 'processing' };
+  const newest = await newestId(world.db);
+  for (const actor of ['user_a', 'user_a', 'user_b'])
+    await world.db.transaction(async (trx) => {
+      await actAs(trx, { actor });
+      await noteAsked(trx, asked);
+      await noteAsked(trx, asked);
+    });
+  await world.db.transaction(async (trx) => {
+    await actAs(trx, { actor: 'user_a' });
+    await noteAsked(trx, { ...asked, status: 'awaiting_payment' });
+  });
+  const rows = await loggedSince(world.db, newest);
+  expect(rows.map(({ actor, after }) => [actor, after?.status])).toEqual([
+    ['user_a', 'processing'],
+    ['user_b', 'processing'],
+    ['user_a', 'awaiting_payment'],
+  ]);
+});

@@ -112,6 +112,7 @@ export const silent: Record<string, string> = {
   'post /v1/gateway/agents/{id}/usage-increment': 'a priced call',
   'post /v1/gateway/keys/verify': 'changes nothing',
   'post /v1/gateway/people/verify': 'changes nothing',
+  'post /v1/gateway/keys/funds': 'changes nothing',
   'post /v1/gateway/events': 'events of gateways have a log of their own',
   'post /v1/gateway/config/report': 'how a gateway fares',
   'post /v1/payments/webhooks/{provider}':

@@ -84,7 +84,7 @@ test('a settle that asks for lines has none where nothing was charged or held', 
 });
 
 test('the standing of a caller of no organization is 404', async () => {
-  const { status, body } = await post('keys/standing', { org_id: 'org_unknown' });
+  const { status, body } = await post('keys/funds', { org_id: 'org_unknown' });
   expect([status, body.error.param]).toEqual([404, 'org_id']);
 });
 

@@ -56,6 +56,7 @@ test('a key gets another name, budget, models, end and limits, and keeps all els
     rpm: 10,
     tpm: 20_000,
     max_parallel_requests: 3,
+    include_cost: true,
   };
   const changed = await change(made.name, changes);
   expect(changed).toMatchObject({ status: 200, body: { ...made, ...changes } });
@@ -65,7 +66,10 @@ test('a key gets another name, budget, models, end and limits, and keeps all els
   expect(await verify(key)).toMatchObject({
     allowed_models: changes.allowed_models,
     rate_limits: { rpm, tpm, max_parallel_requests },
+    include_cost: true,
   });
+  expect((await change(changes.name, { include_cost: false })).body.include_cost).toBe(false);
+  expect(await verify(key)).not.toHaveProperty('include_cost');
 });
 
 test('what is absent stays, and null takes a bound away', async () => {
@@ -97,6 +101,7 @@ test.each([
   [{ tpm: 1.5 }, 'tpm'],
   [{ max_parallel_requests: -1 }, 'max_parallel_requests'],
   [{ rpm: 2e9 }, 'rpm'],
+  [{ include_cost: 'yes' }, 'include_cost'],
   [{ scopes: ['org:billing'] }, 'scopes'],
   [{ user_id: 'user_x' }, 'user_id'],
   [{ named: 'x' }, 'named'],
@@ -136,6 +141,9 @@ test('only gateway keys have budgets, models and limits', async () => {
   const made = await issue({ token_type: 'access' });
   for (const param of ['max_budget', 'rpm', 'tpm', 'max_parallel_requests'])
     expect(refusal(await change(made.name, { [param]: 1 }))).toMatchObject({ status: 422, param });
+  expect(refusal(await change(made.name, { include_cost: true }))).toMatchObject({
+    ...{ status: 422, param: 'include_cost' },
+  });
   const asked = { name: randomUUID(), token_type: 'access', rpm: 1 };
   expect(refusal(await call('post', '/v1/tokens', owner(asked)))).toMatchObject({
     ...{ status: 422, param: 'rpm' },

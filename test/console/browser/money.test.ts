@@ -1,8 +1,13 @@
 import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
-import { api, demo, visit } from '../../support/console/visitor';
+import { violations } from '../../support/console/axe';
+import { bank, call, drain, refill } from '../../support/console/held-calls';
+import { api, demo, picture, visit } from '../../support/console/visitor';
 import { pressFirst } from '../../support/payments/sandbox';
 import { until } from '../../support/until';
+
+/** What fades in has come; axe would read its colours half-way. */
+const SETTLED_MS = 400;
 
 let browser: Browser;
 
@@ -10,63 +15,6 @@ beforeAll(async () => {
   browser = await openBrowser();
 });
 afterAll(() => browser.close());
-
-interface Wallet {
-  wallet_id: string;
-  balance: number;
-  owner_type: string;
-  owner_team_id: string | null;
-  owner_user_id: string | null;
-}
-
-async function wallets(): Promise<Wallet[]> {
-  const { keys } = demo();
-  const found = await api<{ wallets: Wallet[] }>(keys.billing_admin, 'GET', '/v1/wallets');
-  return found.wallets;
-}
-
-async function bank(): Promise<Wallet> {
-  return (await wallets()).find(({ owner_type }) => owner_type === 'organization') as Wallet;
-}
-
-/** Brings all money back to the organization. */
-async function refill(): Promise<void> {
-  for (const { balance: amount, owner_team_id, owner_user_id } of await wallets()) {
-    if (amount <= 0 || (owner_team_id ?? owner_user_id) === null) continue;
-    const owner = owner_team_id ? { team_id: owner_team_id } : { user_id: owner_user_id };
-    const { keys } = demo();
-    await api(keys.billing_admin, 'POST', '/v1/wallets/reclaim', { ...owner, amount });
-  }
-}
-
-/** Puts all money aside, where no call draws on it, so that the next call waits. */
-async function drain(): Promise<void> {
-  await refill();
-  const { keys, savings_team_id: team_id } = demo();
-  const body = { team_id, amount: (await bank()).balance };
-  await api(keys.billing_admin, 'POST', '/v1/wallets/allocate', body);
-}
-
-let asked = 0;
-
-/** A call of the demo's key that is held until somebody decides; the status of its answer. */
-async function call(): Promise<{ status: number; text: string }> {
-  const { gateway_url, keys, models } = demo();
-  asked += 1;
-  const answer = await fetch(`${gateway_url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${keys.gateway}`,
-      'content-type': 'application/json',
-      'x-svc-hold-ms': '60000',
-    },
-    body: JSON.stringify({
-      model: models[0],
-      messages: [{ role: 'user', content: `Question ${asked} of the console's tests.` }],
-    }),
-  });
-  return { status: answer.status, text: await answer.text() };
-}
 
 const badge = (page: Page, count: number) => page.getByLabel(`${count} open tickets`);
 
@@ -91,6 +39,46 @@ describe('a call that no wallet covers', () => {
     expect(complaints).toEqual([]);
     await context.close();
   });
+
+  test.each(['light', 'dark'] as const)(
+    'has what axe asks for in %s colours: in the inbox, in both dialogs, and on its own page',
+    async (scheme) => {
+      const { page, context, complaints } = await visit(browser, { role: 'billing_admin', scheme });
+      const held = call();
+      await page.goto('/tickets');
+      await page.getByText('a call is waiting now').waitFor();
+      const look = async (name: string) => {
+        // A tooltip is in no landmark, and the pointer may rest on something.
+        await page.mouse.move(0, 0);
+        await page.waitForTimeout(SETTLED_MS);
+        await picture(page, `${name}-${scheme}`);
+        expect([name, await violations(page)]).toEqual([name, []]);
+      };
+      await look('tickets-open');
+      await page.getByRole('button', { name: 'Approve' }).click();
+      await page.getByLabel('Amount in USD').waitFor();
+      await look('ticket-approve');
+      await page.keyboard.press('Escape');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      await page
+        .getByRole('link', { name: /Mo Member|Research/ })
+        .first()
+        .click();
+      await page.getByRole('heading', { name: /^Ticket of/ }).waitFor();
+      await look('ticket');
+      await page.getByRole('link', { name: 'of the organization' }).click();
+      await page.getByRole('heading', { name: /^Wallet of/ }).waitFor();
+      await look('wallet');
+      await page.goBack();
+      await page.getByRole('button', { name: 'Deny' }).click();
+      await page.getByLabel('Reason').waitFor();
+      await look('ticket-deny');
+      await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+      expect((await held).status).toBe(403);
+      expect(complaints).toEqual([]);
+      await context.close();
+    },
+  );
 
   test('is denied with a reason, which its caller reads', async () => {
     const { page, context } = await visit(browser, { role: 'billing_admin' });

@@ -1,10 +1,8 @@
-import { readFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
+import { violations } from '../../support/console/axe';
 import { ask, demo, picture, type Visit, visit } from '../../support/console/visitor';
 import { operator_screens, screens } from '../screens';
-
-const axe_source = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
 let browser: Browser;
 
@@ -12,25 +10,6 @@ beforeAll(async () => {
   browser = await openBrowser();
 });
 afterAll(() => browser.close());
-
-interface Violation {
-  id: string;
-  nodes: { html: string; failureSummary: string }[];
-}
-
-/** What axe finds on the page as it is, in short. */
-async function violations(page: Page): Promise<string[]> {
-  // The policy of the page lets no script in but its own, so it comes by the debugger.
-  await page.evaluate(axe_source);
-  const found = await page.evaluate(() =>
-    (
-      globalThis as unknown as { axe: { run: () => Promise<{ violations: Violation[] }> } }
-    ).axe.run(),
-  );
-  return found.violations.flatMap(({ id, nodes }) =>
-    nodes.map(({ html, failureSummary }) => `${id}: ${html.slice(0, 200)} ${failureSummary}`),
-  );
-}
 
 const nameOf = (path: string) => path.slice(1).replaceAll(/[/?=]/g, '-') || 'home';
 
@@ -86,6 +65,22 @@ describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
     await seen.context.close();
   });
 });
+
+test.each(['member', 'platform_admin'] as const)(
+  'a %s finds every screen, also those that are not for them, in words and with what axe asks for',
+  async (role) => {
+    const seen = await visit(browser, { role });
+    for (const path of [...screens, ...operator_screens]) {
+      await seen.page.goto(path);
+      await settled(seen.page);
+      await picture(seen.page, `${nameOf(path)}-${role}`);
+      expect([path, await violations(seen.page)]).toEqual([path, []]);
+      expect([path, await seen.page.getByText('This page broke').count()]).toEqual([path, 0]);
+    }
+    nothingAmiss(seen);
+    await seen.context.close();
+  },
+);
 
 test('no screen is wider than a phone of 320 px', async () => {
   const owner = await visit(browser, { role: 'owner', width: 320 });

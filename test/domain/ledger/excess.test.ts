@@ -1,7 +1,7 @@
 import type { Batches } from '../../../api/ledger/batches';
 import { audit } from '../../../domain/ledger/audit';
 import * as excess from '../../../domain/ledger/excess';
-import { linesOf } from '../../../domain/ledger/price-sheet';
+import { linesOfOne } from '../../../domain/ledger/price-sheet';
 import { type Db, many } from '../../../domain/sql';
 import { makeKeyId } from '../../support/keys';
 import {
@@ -73,7 +73,7 @@ test('a settle far above its hold is charged to 10 units, and the rest waits for
   );
   expect(again).toMatchObject({ status: 'settled', actual_cost_nanos: 10n * UNIT });
   expect(await rows(org.org_id)).toHaveLength(1);
-  const lines = await linesOf(db, org.org_id, hold.reservation_id as string);
+  const lines = await linesOfOne(db, org.org_id, hold.reservation_id as string);
   expect(lines.map(({ what }) => what)).toEqual(['input', 'output', 'beyond_bound']);
 });
 
@@ -132,7 +132,7 @@ test('an excess is charged once: to the wallet, its reservation, its key and the
   const counted = await db('constraint_usage').where({ constraint_id: cap.id }).first();
   expect(Number(counted.cost_nanos)).toBe(12e9);
   expect(await settle()).toEqual(first);
-  const lines = await linesOf(db, org.org_id, hold.reservation_id as string);
+  const lines = await linesOfOne(db, org.org_id, hold.reservation_id as string);
   expect(lines).toEqual([
     { what: 'input', quantity: '12000000', unit_price: '0.000001', amount: '12' },
   ]);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Batches } from '../../../api/ledger/batches';
 import type * as calls from '../../../domain/ledger/calls';
-import { linesOf } from '../../../domain/ledger/price-sheet';
+import { linesOfOne } from '../../../domain/ledger/price-sheet';
 import type { Db } from '../../../domain/sql';
 import {
   chat,
@@ -174,7 +174,7 @@ test('the sheet of a settled request adds up to its cost, in the currency of its
   );
   const used = usage({ prompt_tokens: 7, completion_tokens: 3, cached_tokens: 1, web_searches: 1 });
   const row = await lanes.settle(settleBody(own.org_id, hold.reservation_id, 0, { usage: used }));
-  const lines = await linesOf(db, own.org_id, hold.reservation_id as string);
+  const lines = await linesOfOne(db, own.org_id, hold.reservation_id as string);
   const nanos = lines.map(({ amount }) => Math.round(Number(amount) * 1e9));
   expect(BigInt(nanos.reduce((sum, one) => sum + one, 0))).toBe(row.actual_cost_nanos);
   expect(lines.map(({ what }) => what)).toEqual(['input', 'cached_input', 'output', 'web_search']);
@@ -184,5 +184,5 @@ test('the sheet of a settled request adds up to its cost, in the currency of its
     unit_price: '0.018',
     amount: '0.018',
   });
-  expect(await linesOf(db, org.org_id, hold.reservation_id as string)).toEqual([]);
+  expect(await linesOfOne(db, org.org_id, hold.reservation_id as string)).toEqual([]);
 });

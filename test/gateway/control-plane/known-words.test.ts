@@ -3,6 +3,7 @@ import { json } from 'node:stream/consumers';
 import { request } from 'undici';
 import type { BatchItem, BatchLine } from '../../../domain/ledger/calls';
 import { listen } from '../../../runtime/listen';
+import { API_VERSION } from '../../../runtime/version';
 import { chat, lastCharge, openWorld, post, type World } from '../../support/gateway';
 
 // A control plane of the version before refuses members that it does not know; nothing is lost of
@@ -23,7 +24,7 @@ beforeAll(async () => {
         method: req.method as 'POST',
         headers: {
           authorization: req.headers.authorization ?? '',
-          'x-svc-gateway-version': '1.5.0',
+          'x-svc-gateway-version': API_VERSION,
           ...(rest ? { 'content-type': 'application/json' } : {}),
         },
         body: rest ? JSON.stringify(rest) : null,

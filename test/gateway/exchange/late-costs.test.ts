@@ -5,6 +5,7 @@ import type { BatchItem } from '../../../domain/ledger/calls';
 import { COST_WAIT_MS } from '../../../gateway/gateway';
 import { createDeferred } from '../../../runtime/deferred';
 import { listen } from '../../../runtime/listen';
+import { API_VERSION } from '../../../runtime/version';
 import { chat, lastCharge, openWorld, post, type World } from '../../support/gateway';
 
 // A control plane that takes settlements and answers them when the test says so.
@@ -25,7 +26,7 @@ beforeAll(async () => {
       method: req.method as 'POST',
       headers: {
         authorization: req.headers.authorization ?? '',
-        'x-svc-gateway-version': '1.5.0',
+        'x-svc-gateway-version': API_VERSION,
         ...(body ? { 'content-type': 'application/json' } : {}),
       },
       body: body ? JSON.stringify(body) : null,

@@ -6,7 +6,7 @@ import { type BudgetOwner, type BudgetWindow, from } from '../budget-lists';
 import type { OwnerType } from '../wallets';
 
 /** How the key of a caller stands: what it may still spend, and from which wallet. */
-export interface KeyStanding {
+export interface KeyFunds {
   /** Null: another proof says who calls, and names no key. */
   key: { id: string; name: string; expires_at: Date | null } | null;
   currency: string;
@@ -34,7 +34,7 @@ interface OwnBudget {
  * How a caller stands whom a gateway knows. Money of others is shown to a living member of the
  * organization, and of a team to one who is in it. Throws `not_found` for another organization.
  */
-export async function standingOf(db: Db, caller: CallerBody): Promise<KeyStanding> {
+export async function fundsOf(db: Db, caller: CallerBody): Promise<KeyFunds> {
   const { org_id, user_id = null, team_id = null } = caller;
   const { currency, is_member, life, ...found } = await keyOf(db, caller);
   const owners = [found.id, ...(is_member ? [user_id, team_id, org_id] : [])];

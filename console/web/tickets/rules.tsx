@@ -1,0 +1,144 @@
+import { NumberInput, Select, Text, TextInput } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useQuery } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { type Answer, call } from '../api/client';
+import { reading, refresh } from '../api/queries';
+import { FormModal } from '../parts/form-modal';
+import { useMe } from '../session/me';
+
+export type ApprovalRule = Answer<'GET /api/approval-rules'>['approval_rules'][number];
+
+const sources = [
+  { value: 'organization', label: "the organization's wallet" },
+  { value: 'team', label: "the team's wallet" },
+];
+
+/** Makes a rule, or changes the given one. */
+export function RuleDialog({
+  opened,
+  rule,
+  onClose,
+}: {
+  opened: boolean;
+  rule?: ApprovalRule | undefined;
+  onClose: () => void;
+}) {
+  const { acting_org, wallets } = useMe();
+  const currency = rule?.currency ?? wallets[0]?.currency ?? 'USD';
+  const { data: teams } = useQuery({
+    ...reading('GET /api/organizations/:id/teams', {
+      names: { id: acting_org ?? '' },
+      query: { status: 'active', per_page: 200 },
+    }),
+    enabled: opened && acting_org !== null,
+  });
+  const [name, setName] = useState('');
+  const [team_id, setTeam] = useState<string | null>(null);
+  const [per_call, setPerCall] = useState<number | string>('');
+  const [per_day, setPerDay] = useState<number | string>('');
+  const [source, setSource] = useState<ApprovalRule['source']>('organization');
+  useEffect(() => {
+    if (!opened) return;
+    setName(rule?.name ?? '');
+    setTeam(rule?.team_id ?? null);
+    setPerCall(rule?.max_per_call ?? '');
+    setPerDay(rule?.max_per_day ?? '');
+    setSource(rule?.source ?? 'organization');
+  }, [opened, rule]);
+  const submit = async () => {
+    const body = {
+      name: name.trim(),
+      team_id,
+      max_per_call: Number(per_call),
+      max_per_day: Number(per_day),
+      source,
+    };
+    if (rule) await call('PUT /api/approval-rules/:id', { names: { id: rule.id }, body });
+    else await call('POST /api/approval-rules', { body });
+    void refresh('/api/approval-rules');
+    notifications.show({ message: `The rule ${body.name} holds from now on.` });
+    onClose();
+  };
+  return (
+    <FormModal
+      title={rule ? `Change ${rule.name}` : 'A new rule'}
+      opened={opened}
+      onClose={onClose}
+      submit={submit}
+      label={rule ? 'Change the rule' : 'Make the rule'}
+      is_ready={name.trim() !== '' && Number(per_call) > 0 && Number(per_day) > 0}
+    >
+      <TextInput
+        label="Name"
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        maxLength={200}
+        data-autofocus
+        required
+      />
+      <Select
+        label="Calls of"
+        placeholder="everybody"
+        data={(teams?.teams ?? []).map(({ id, name: label }) => ({ value: id, label }))}
+        value={team_id}
+        onChange={setTeam}
+        clearable
+        clearButtonProps={{ 'aria-label': 'Calls of everybody' }}
+        searchable
+      />
+      <NumberInput
+        label={`The most that one call may cost, in ${currency}`}
+        value={per_call}
+        onChange={setPerCall}
+        min={0}
+        decimalScale={9}
+        required
+      />
+      <NumberInput
+        label={`The most that it approves in a day, in ${currency}`}
+        value={per_day}
+        onChange={setPerDay}
+        min={0}
+        decimalScale={9}
+        required
+      />
+      <Select
+        label="What is missing comes from"
+        data={sources}
+        value={source}
+        onChange={(value) => setSource(value === 'team' ? 'team' : 'organization')}
+        allowDeselect={false}
+      />
+    </FormModal>
+  );
+}
+
+/** Deletes a rule: what it would have approved waits for a person from now on. */
+export function DeleteRuleDialog({
+  rule,
+  onClose,
+}: {
+  rule: ApprovalRule | undefined;
+  onClose: () => void;
+}) {
+  const submit = async () => {
+    if (rule === undefined) return;
+    await call('DELETE /api/approval-rules/:id', { names: { id: rule.id } });
+    void refresh('/api/approval-rules');
+    notifications.show({ message: `The rule ${rule.name} is deleted.` });
+    onClose();
+  };
+  return (
+    <FormModal
+      title={`Delete ${rule?.name ?? ''}`}
+      opened={rule !== undefined}
+      onClose={onClose}
+      submit={submit}
+      label="Delete"
+      is_dangerous
+    >
+      <Text>Calls that it would have approved wait for a person from now on.</Text>
+    </FormModal>
+  );
+}

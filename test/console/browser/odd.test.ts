@@ -1,0 +1,109 @@
+import type { Browser, Page } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { violations } from '../../support/console/axe';
+import { call, drain, refill } from '../../support/console/held-calls';
+import { api, demo, picture, visit } from '../../support/console/visitor';
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+const names = [
+  'x'.repeat(200),
+  '👩‍👩‍👧‍👦🏳️‍🌈 '.repeat(12),
+  'فريق البحث \u202e والتطوير',
+  '<script>document.title = "taken"</script><img src=x onerror="document.title = \'taken\'">',
+];
+
+test.each([320, 1_200])(
+  'names that are long, foreign or hostile are text at %s px',
+  async (width) => {
+    const key = process.env.SVC_CONSOLE_OWNER_KEY as string;
+    const teams = `/v1/organizations/${demo().organization_id}/teams`;
+    const made: string[] = [];
+    for (const name of names) {
+      const { id } = await api<{ id: string }>(key, 'POST', teams, { name });
+      made.push(id);
+      await api(key, 'POST', '/v1/wallets/allocate', { team_id: id, amount: 0.01 });
+    }
+    const { page, context, complaints } = await visit(browser, { role: 'owner', width });
+    await page.goto('/wallets');
+    for (const name of names) await page.getByText(name.trim()).first().waitFor();
+    const fits = async (name: string) => {
+      await picture(page, `${name}-odd-names-${width}`);
+      const wide = await page.evaluate<number>('document.documentElement.scrollWidth');
+      expect([name, wide > width]).toEqual([name, false]);
+      expect([name, await violations(page)]).toEqual([name, []]);
+    };
+    await fits('wallets');
+    await page
+      .getByRole('link', { name: names[0] as string })
+      .first()
+      .click();
+    await page.getByRole('heading', { name: /^Wallet of/ }).waitFor();
+    await fits('wallet');
+    expect(await page.title()).not.toContain('taken');
+    expect(complaints).toEqual([]);
+    await context.close();
+    for (const id of made) {
+      await api(key, 'POST', '/v1/wallets/reclaim', { team_id: id, amount: 0.01 });
+      await api(key, 'DELETE', `${teams}/${id}`);
+    }
+  },
+);
+
+/** Presses Tab until a button or link of this name has the focus. */
+async function tabTo(page: Page, name: string): Promise<void> {
+  for (let n = 0; n < 40; n += 1) {
+    const here = await page.evaluate<string>("document.activeElement?.textContent ?? ''");
+    if (here.trim() === name) return;
+    await page.keyboard.press('Tab');
+  }
+  throw new Error(`Tab does not lead to ${name}.`);
+}
+
+describe('a waiting call is approved', () => {
+  beforeEach(drain);
+  afterEach(refill);
+
+  test('by the keyboard alone', async () => {
+    const { page, context } = await visit(browser, { role: 'billing_admin' });
+    const held = call();
+    await page.goto('/tickets');
+    await page.getByText('a call is waiting now').waitFor();
+    await tabTo(page, 'Approve');
+    await page.keyboard.press('Enter');
+    const amount = page.getByLabel('Amount in USD');
+    await amount.waitFor();
+    // The dialog has the focus, and Enter in a field sends it.
+    await amount.press('Enter');
+    expect((await held).status).toBe(200);
+    await page.getByText('Nobody waits').waitFor();
+    await context.close();
+  });
+
+  test('by a browser whose clock is wrong and that may store nothing', async () => {
+    const { page, context, complaints } = await visit(browser, { role: 'billing_admin' });
+    await context.addInitScript(`
+      const { now } = Date;
+      Date.now = () => now() - 600_000;
+      for (const name of ['localStorage', 'sessionStorage'])
+        Object.defineProperty(window, name, {
+          get: () => { throw new DOMException('The operation is insecure.', 'SecurityError'); },
+        });
+    `);
+    const held = call();
+    await page.goto('/tickets');
+    await page.getByText('a call is waiting now').waitFor();
+    // Its own clock would say that a day and ten minutes are left.
+    await page.getByText(/ends (tomorrow|in 24 hr|in 23 hr)/).waitFor();
+    await page.getByRole('button', { name: 'Approve' }).click();
+    await page.getByLabel('Amount in USD').press('Enter');
+    expect((await held).status).toBe(200);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});
