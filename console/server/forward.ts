@@ -61,6 +61,7 @@ export async function forward(
     headers: {
       ...headersOf(ctx, trusted),
       authorization: `Bearer ${session.key}`,
+      ...(row.accept ? { accept: row.accept } : {}),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
     },
     body: body && JSON.stringify({ ...body, ...changesOf(row, body, session) }),
@@ -165,6 +166,10 @@ function pass(ctx: Context, row: Row, { status, headers, body }: Answer): void {
     const value = headers[name];
     if (typeof value === 'string') ctx.set(name, value);
   }
+  // A file that is in a bucket: the browser is sent to its address there.
+  const { location } = headers;
+  if (row.answers === 'file' && status === 302 && location !== undefined)
+    ctx.set('location', location);
   if (row.answers === 'events') ctx.set('x-accel-buffering', 'no');
   body.once('error', () => ctx.res.destroy());
   ctx.body = body;

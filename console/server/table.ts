@@ -1,4 +1,5 @@
 import { chatRows } from './rows/chat';
+import { exportRows } from './rows/exports';
 import { keyRows } from './rows/keys';
 import { moneyRows } from './rows/money';
 import { operationRows } from './rows/operations';
@@ -14,6 +15,7 @@ export const rows: readonly Row[] = [
   ...moneyRows,
   ...ticketRows,
   ...paymentRows,
+  ...exportRows,
   ...keyRows,
   ...peopleRows,
   ...operationRows,

@@ -8,6 +8,11 @@ export const theme = createTheme({
   defaultRadius: 'md',
   cursorType: 'pointer',
   // A link inside a text is told by more than its colour.
-  components: { Anchor: { defaultProps: { underline: 'always' } } },
+  components: {
+    Anchor: { defaultProps: { underline: 'always' } },
+    // A dialog's heading is no banner of the page.
+    Modal: { defaultProps: { attributes: { header: { role: 'presentation' } } } },
+    Notification: { defaultProps: { closeButtonProps: { 'aria-label': 'Close' } } },
+  },
   fontFamily: 'system-ui, -apple-system, "Segoe UI", Roboto, sans-serif',
 });

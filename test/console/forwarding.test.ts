@@ -151,6 +151,27 @@ test('a question of another site before its request is answered with nothing tha
   );
 });
 
+test('a link to a file needs no script, is asked for as CSV, and is of the console only', async () => {
+  const link = (site: string, path: string) =>
+    web.ask('GET', path, {
+      cookie,
+      headers: { 'x-svc-console': '', 'sec-fetch-site': site, accept: 'text/html' },
+    });
+  expect((await link('same-origin', '/api/spend/csv?from=2026-11-01')).status).toBe(200);
+  const [{ url, headers }] = heard() as [(typeof api.heard)[number]];
+  expect([url, headers.accept]).toEqual(['/v1/spend?from=2026-11-01', 'text/csv']);
+  for (const site of ['cross-site', 'same-site', 'none'])
+    expect((await link(site, '/api/spend/csv')).status).toBe(403);
+  expect((await link('same-origin', '/api/spend')).status).toBe(403);
+  expect(heard()).toHaveLength(1);
+  // The browser is sent to a bucket for a file, and by nothing else.
+  const file = await link('same-origin', '/api/exports/exp_1/files/302');
+  expect(file.status).toBe(302);
+  expect(file.headers.get('location')).toBe('https://bucket.example/file');
+  const other = await web.ask('GET', '/api/requests/%2Ffiles%2F302', { cookie });
+  expect(other.headers.get('location')).toBeNull();
+});
+
 test('the page is never stored and strictly bound; files of a build never change', async () => {
   const page = await web.ask('GET', '/tickets?status=open');
   expect(page.status).toBe(200);

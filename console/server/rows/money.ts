@@ -1,6 +1,8 @@
 import { row } from './row';
 
 const has_org = true;
+/** A link of a page that keeps the same figures as a table. */
+const csv = { has_org, answers: 'file', accept: 'text/csv' } as const;
 
 export const moneyRows = [
   row('get', '/api/wallets', '/v1/wallets', { has_org }),
@@ -16,4 +18,14 @@ export const moneyRows = [
   row('get', '/api/wallet-settings/:id', '/v1/organizations/:id/wallet-settings'),
   row('get', '/api/spend', '/v1/spend', { has_org }),
   row('get', '/api/spend/top', '/v1/spend/top', { has_org }),
+  row('get', '/api/spend/csv', '/v1/spend', csv),
+  row('get', '/api/spend/top/csv', '/v1/spend/top', csv),
+  row('get', '/api/prices', '/v1/model-pricing'),
+  row('get', '/api/admin/prices', '/v1/admin/model-pricing'),
+  row('post', '/api/admin/prices', '/v1/admin/model-pricing'),
+  row('post', '/api/admin/prices/preview', '/v1/admin/model-pricing/preview'),
+  row('put', '/api/admin/prices/:id', '/v1/admin/model-pricing/:id'),
+  row('delete', '/api/admin/prices/:id', '/v1/admin/model-pricing/:id'),
+  row('get', '/api/admin/exchange-rates', '/v1/admin/exchange-rates'),
+  row('put', '/api/admin/exchange-rates', '/v1/admin/exchange-rates'),
 ];

@@ -13,4 +13,8 @@ export const paymentRows = [
   row('get', '/api/payments/sessions/:id', '/v1/payments/sessions/:id'),
   row('post', '/api/payments/sessions/:id/cancel', '/v1/payments/sessions/:id/cancel'),
   row('get', '/api/payments/history', '/v1/payments/history', { has_org }),
+  row('get', '/api/admin/payments', '/v1/admin/payments', { has_org }),
+  row('get', '/api/admin/payments/webhooks', '/v1/admin/payments/webhooks'),
+  row('post', '/api/admin/payments/refund', '/v1/admin/payments/refund'),
+  row('post', '/api/admin/payments/:id/resolve', '/v1/admin/payments/:id/resolve'),
 ];

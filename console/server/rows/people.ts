@@ -46,4 +46,5 @@ export const peopleRows = [
     '/v1/organizations/:id/teams/:team_id/members/:user_id',
   ),
   row('get', '/api/organizations/:id/agents', '/v1/organizations/:id/agents'),
+  row('get', '/api/organizations/:id/agents/:agent_id', '/v1/organizations/:id/agents/:agent_id'),
 ];

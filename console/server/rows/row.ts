@@ -11,9 +11,11 @@ export interface Row {
   answers: 'json' | 'events' | 'file';
   /** Members that the server writes over whatever the browser sent; null takes one out. */
   forced: Readonly<Record<string, string | null>>;
+  /** The form that the API is asked for, where a link of a page cannot say so. */
+  accept?: 'text/csv';
 }
 
-type Optional = 'has_org' | 'answers' | 'forced';
+type Optional = 'has_org' | 'answers' | 'forced' | 'accept';
 
 /**
  * A row: `row('get', '/api/tickets', '/v1/cost-tickets', { has_org: true })`.

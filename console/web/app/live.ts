@@ -13,7 +13,7 @@ interface Told {
 const concerns: readonly [begin: string, paths: string[]][] = [
   ['cost_ticket', ['/api/tickets', '/api/wallets', '/api/chat/tickets']],
   ['wallet', ['/api/wallets', '/api/me']],
-  ['payment', ['/api/payments', '/api/wallets', '/api/chat']],
+  ['payment', ['/api/payments', '/api/admin/payments', '/api/wallets', '/api/chat']],
   ['key', ['/api/keys', '/api/my-keys']],
   ['budget', ['/api/budgets', '/api/tickets']],
   ['request', ['/api/wallets', '/api/spend', '/api/requests']],
@@ -71,7 +71,8 @@ async function follow(
   while (!stop.aborted) {
     const began = performance.now();
     const status = await read(stop, place, tell).catch(() => 0);
-    if (status === 403) return;
+    // 422: an operator who looks at no organization.
+    if (status === 403 || status === 422) return;
     // The event is not kept any more: begin with what is new, after a look at everything.
     if (status === 404) {
       place.last_id = '';

@@ -49,6 +49,29 @@ export const screens: readonly Screen[] = [
     load: async () => (await import('../screens/top-up-return')).TopUpReturn,
   },
   {
+    path: '/spend',
+    load: async () => (await import('../screens/spend')).Spend,
+    nav: { label: 'Spend', shown: inOrg },
+  },
+  {
+    path: '/payments',
+    load: async () => (await import('../screens/payments')).Payments,
+    nav: { label: 'Payments', shown: (me) => inOrg(me) || me.is_operator },
+  },
+  { path: '/payments/$id', load: async () => (await import('../screens/payment')).Payment },
+  {
+    path: '/prices',
+    load: async () => (await import('../screens/prices')).Prices,
+    nav: { label: 'Prices', shown: everybody },
+  },
+  {
+    path: '/exports',
+    load: async () => (await import('../screens/exports')).Exports,
+    nav: { label: 'Exports', shown: (me) => inOrg(me) && may(me, 'org:billing') },
+  },
+  { path: '/exports/$id', load: async () => (await import('../screens/export')).Export },
+  { path: '/requests/$id', load: async () => (await import('../screens/request')).Request },
+  {
     path: '/keys',
     load: async () => (await import('../screens/keys')).Keys,
     nav: {
@@ -68,7 +91,7 @@ export const screens: readonly Screen[] = [
   },
   {
     path: '/events',
-    load: async () => (await import('../screens/events')).Events,
+    load: async () => (await import('../screens/operations/events')).Events,
     nav: {
       label: 'Events',
       shown: (me) => inOrg(me) && (may(me, 'events:read') || may(me, 'org:billing')),
@@ -76,22 +99,22 @@ export const screens: readonly Screen[] = [
   },
   {
     path: '/setup',
-    load: async () => (await import('../screens/setup')).Setup,
+    load: async () => (await import('../screens/operations/setup')).Setup,
     nav: { label: 'Set up', shown: operates },
   },
   {
     path: '/gateways',
-    load: async () => (await import('../screens/gateways')).Gateways,
+    load: async () => (await import('../screens/operations/gateways')).Gateways,
     nav: { label: 'Gateways', shown: operates },
   },
   {
     path: '/config',
-    load: async () => (await import('../screens/config')).Config,
+    load: async () => (await import('../screens/operations/config')).Config,
     nav: { label: 'Configuration', shown: operates },
   },
   {
     path: '/workers',
-    load: async () => (await import('../screens/workers')).Workers,
+    load: async () => (await import('../screens/operations/workers')).Workers,
     nav: { label: 'Workers', shown: operates },
   },
   {

@@ -1,8 +1,14 @@
 import { Button, CopyButton, Tooltip } from '@mantine/core';
 
+/** An id as it is shown where it has no name: `key_01a22d…bbb1`. */
+export function shortId(id: string): string {
+  return id.length > 18 ? `${id.slice(0, 10)}…${id.slice(-4)}` : id;
+}
+
 /** A value that a person may need elsewhere: a click copies it. */
 export function CopyId({ value, label }: { value: string; label?: string }) {
-  const shown = label ?? (value.length > 18 ? `${value.slice(0, 10)}…${value.slice(-4)}` : value);
+  const shown = label ?? shortId(value);
+  // Its name begins with what is seen, so that it can be called by voice.
   return (
     <CopyButton value={value}>
       {({ copied, copy }) => (

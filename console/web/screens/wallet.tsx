@@ -175,7 +175,8 @@ function columnsOf(currency: string): Column<Entry>[] {
       cell: ({ request_id, payment_session_id, cost_ticket_id, approval }) => {
         const ticket = approval?.cost_ticket_id ?? cost_ticket_id;
         if (request_id) return <AppLink to={`/requests/${request_id}`}>the call</AppLink>;
-        if (payment_session_id) return <AppLink to="/payments">the payment</AppLink>;
+        if (payment_session_id)
+          return <AppLink to={`/payments/${payment_session_id}`}>the payment</AppLink>;
         if (ticket) return <AppLink to={`/tickets/${ticket}`}>the ticket</AppLink>;
         return <span>–</span>;
       },

@@ -120,6 +120,11 @@ export async function startListener(version = '1.5.0') {
     res.setHeader('content-type', 'application/json');
     res.setHeader('set-cookie', 'of-the-api=1');
     if (url === '/v1/sessions') res.statusCode = 201;
+    // A file that is in a bucket.
+    if (/files(\/|%2F)302$/.test(url)) {
+      res.statusCode = 302;
+      res.setHeader('location', 'https://bucket.example/file');
+    }
     res.end(JSON.stringify(url === '/health' ? { status: 'ok', version } : session));
   });
   const port = await listen(server, 0, { host: '127.0.0.1' });

@@ -1,16 +1,16 @@
 import { Alert, Button, Group, List, Table, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { type Answer, call } from '../api/client';
-import { reading } from '../api/queries';
-import { OnlyOperators } from '../operations/only-operators';
-import { Outbox } from '../operations/outbox';
-import { spanWords } from '../operations/words';
-import { State } from '../parts/badge';
-import { CopyId } from '../parts/copy-id';
-import { oneOf, useFilters } from '../parts/filters';
-import { Page } from '../parts/page';
-import { Failure, Loading } from '../parts/states';
-import { Time } from '../parts/time';
+import { type Answer, call } from '../../api/client';
+import { reading } from '../../api/queries';
+import { OnlyOperators } from '../../operations/only-operators';
+import { Outbox } from '../../operations/outbox';
+import { spanWords } from '../../operations/words';
+import { State } from '../../parts/badge';
+import { CopyId } from '../../parts/copy-id';
+import { oneOf, useFilters } from '../../parts/filters';
+import { Page } from '../../parts/page';
+import { Failure, Loading } from '../../parts/states';
+import { Time } from '../../parts/time';
 
 type Status = Answer<'GET /api/workers/status'>;
 

@@ -2,18 +2,19 @@ import { Button, Code, Group, Select, Stack, Text, TextInput } from '@mantine/co
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Answer, Query } from '../api/client';
-import { reading } from '../api/queries';
-import { CopyId } from '../parts/copy-id';
-import { CsvButton } from '../parts/csv';
-import { type Column, DataTable } from '../parts/data-table';
-import { Dialog } from '../parts/dialog';
-import { oneOf, text, useFilters } from '../parts/filters';
-import { listed } from '../parts/lists';
-import { Page } from '../parts/page';
-import { Empty } from '../parts/states';
-import { Time } from '../parts/time';
-import { useMe } from '../session/me';
+import type { Answer, Query } from '../../api/client';
+import { reading } from '../../api/queries';
+import { CopyId } from '../../parts/copy-id';
+import { CsvButton } from '../../parts/csv';
+import { type Column, DataTable } from '../../parts/data-table';
+import { Dialog } from '../../parts/dialog';
+import { oneOf, text, useFilters } from '../../parts/filters';
+import { LinkButton } from '../../parts/link';
+import { listed } from '../../parts/lists';
+import { Page } from '../../parts/page';
+import { Empty } from '../../parts/states';
+import { Time } from '../../parts/time';
+import { useMe } from '../../session/me';
 
 type Happened = Answer<'GET /api/events'>['events'][number];
 type Type = Happened['type'];
@@ -185,6 +186,9 @@ function Detail({
           <Button variant="default" onClick={() => onRequest(request_id)}>
             All of this request
           </Button>
+          <LinkButton to={`/requests/${request_id}`} variant="default">
+            Its story and cost
+          </LinkButton>
         </Group>
       )}
     </Stack>

@@ -1,19 +1,19 @@
 import { Group, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
-import { reading } from '../api/queries';
-import { OnlyOperators } from '../operations/only-operators';
-import { drifts, type Gateway, spanWords, versionWords } from '../operations/words';
-import { State } from '../parts/badge';
-import { CopyId } from '../parts/copy-id';
-import { CsvButton } from '../parts/csv';
-import { type Column, DataTable } from '../parts/data-table';
-import { text, useFilters } from '../parts/filters';
-import { LinkButton } from '../parts/link';
-import { listed } from '../parts/lists';
-import { Page } from '../parts/page';
-import { Empty } from '../parts/states';
-import { Time } from '../parts/time';
+import { reading } from '../../api/queries';
+import { OnlyOperators } from '../../operations/only-operators';
+import { drifts, type Gateway, spanWords, versionWords } from '../../operations/words';
+import { State } from '../../parts/badge';
+import { CopyId } from '../../parts/copy-id';
+import { CsvButton } from '../../parts/csv';
+import { type Column, DataTable } from '../../parts/data-table';
+import { text, useFilters } from '../../parts/filters';
+import { LinkButton } from '../../parts/link';
+import { listed } from '../../parts/lists';
+import { Page } from '../../parts/page';
+import { Empty } from '../../parts/states';
+import { Time } from '../../parts/time';
 
 const LOOK_MS = 5_000;
 

@@ -2,21 +2,21 @@ import { Button, Group, Text, Title } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { reading } from '../api/queries';
-import { ChangesDialog } from '../operations/changes';
-import { NewVersion } from '../operations/new-version';
-import { OnlyOperators } from '../operations/only-operators';
-import { RollOut, Rollouts } from '../operations/rollouts';
-import type { Version } from '../operations/words';
-import { State } from '../parts/badge';
-import { CopyId } from '../parts/copy-id';
-import { type Column, DataTable } from '../parts/data-table';
-import { text, useFilters } from '../parts/filters';
-import { LinkButton } from '../parts/link';
-import { PersonName } from '../parts/names';
-import { Page } from '../parts/page';
-import { Empty } from '../parts/states';
-import { Time } from '../parts/time';
+import { reading } from '../../api/queries';
+import { ChangesDialog } from '../../operations/changes';
+import { NewVersion } from '../../operations/new-version';
+import { OnlyOperators } from '../../operations/only-operators';
+import { RollOut, Rollouts } from '../../operations/rollouts';
+import type { Version } from '../../operations/words';
+import { State } from '../../parts/badge';
+import { CopyId } from '../../parts/copy-id';
+import { type Column, DataTable } from '../../parts/data-table';
+import { text, useFilters } from '../../parts/filters';
+import { LinkButton } from '../../parts/link';
+import { PersonName } from '../../parts/names';
+import { Page } from '../../parts/page';
+import { Empty } from '../../parts/states';
+import { Time } from '../../parts/time';
 
 const columns: Column<Version>[] = [
   { title: 'Version', cell: ({ version }) => version },

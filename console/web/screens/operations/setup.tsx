@@ -1,10 +1,10 @@
 import { Stepper } from '@mantine/core';
-import { OnlyOperators } from '../operations/only-operators';
-import { text, useFilters } from '../parts/filters';
-import { Page } from '../parts/page';
-import { useMe } from '../session/me';
-import { CallStep } from '../setup/call-step';
-import { OrganizationStep, PriceStep, TargetStep, WalletStep } from '../setup/steps';
+import { OnlyOperators } from '../../operations/only-operators';
+import { text, useFilters } from '../../parts/filters';
+import { Page } from '../../parts/page';
+import { useMe } from '../../session/me';
+import { CallStep } from '../../setup/call-step';
+import { OrganizationStep, PriceStep, TargetStep, WalletStep } from '../../setup/steps';
 
 /** The first run: from nothing to a call that is paid, in five screens. */
 export function Setup() {

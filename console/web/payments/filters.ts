@@ -1,0 +1,19 @@
+import { oneOf, text, useFilters } from '../parts/filters';
+import { statuses } from './words';
+
+/** What the address of the page of payments says. */
+export const paymentShape = {
+  tab: oneOf('payments', 'failed', 'webhooks'),
+  status: oneOf(...statuses),
+  from: text,
+  before: text,
+  news: oneOf('unmatched', 'sent', 'ignored', 'all'),
+  cursor: text,
+};
+
+export function usePaymentFilters() {
+  return useFilters(paymentShape);
+}
+
+export type PaymentFilters = ReturnType<typeof usePaymentFilters>[0];
+export type SetPaymentFilters = ReturnType<typeof usePaymentFilters>[1];

@@ -1,0 +1,250 @@
+import { Button, Group, Select, Text, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { useNavigate } from '@tanstack/react-router';
+import { useState } from 'react';
+import type { Answer } from '../api/client';
+import { reading } from '../api/queries';
+import { State } from '../parts/badge';
+import { CopyId } from '../parts/copy-id';
+import { type Column, DataTable } from '../parts/data-table';
+import { AppLink } from '../parts/link';
+import { Money } from '../parts/money';
+import { OrgName, PersonName } from '../parts/names';
+import { pageAt, withNext } from '../parts/pages';
+import { Empty } from '../parts/states';
+import { Time } from '../parts/time';
+import type { PaymentFilters, SetPaymentFilters } from './filters';
+import { ResolveDialog } from './resolve';
+import {
+  type AdminPayment,
+  isToDecide,
+  providerWords,
+  type Status,
+  states,
+  statuses,
+} from './words';
+
+type Listed = Answer<'GET /api/payments/history'>['sessions'][number];
+type Webhook = Answer<'GET /api/admin/payments/webhooks'>['webhooks'][number];
+interface ListProps {
+  filters: PaymentFilters;
+  set: SetPaymentFilters;
+}
+
+const PER_PAGE = 50;
+
+/** Which payments: their state, and the days on which they were begun. */
+export function PaymentFilterBar({ filters, set }: ListProps) {
+  return (
+    <Group gap="xs" align="flex-end">
+      <Select
+        label="State"
+        placeholder="any"
+        data={statuses.map((value) => ({ value, label: value }))}
+        value={filters.status ?? null}
+        onChange={(value) => set({ status: (value ?? undefined) as Status | undefined })}
+        clearable
+        clearButtonProps={{ 'aria-label': 'Show payments in any state' }}
+        w={150}
+      />
+      <TextInput
+        type="date"
+        label="From"
+        value={filters.from ?? ''}
+        onChange={(event) => set({ from: event.currentTarget.value })}
+      />
+      <TextInput
+        type="date"
+        label="Before"
+        value={filters.before ?? ''}
+        onChange={(event) => set({ before: event.currentTarget.value })}
+      />
+    </Group>
+  );
+}
+
+function askedOf({ status, from, before, cursor }: PaymentFilters) {
+  return {
+    ...(status ? { status } : {}),
+    ...(from ? { from_date: from } : {}),
+    ...(before ? { to_date: before } : {}),
+    ...pageAt(cursor),
+    per_page: PER_PAGE,
+  };
+}
+
+/** The payments of the organization, or one's own. */
+export function History({ filters, set, is_own }: ListProps & { is_own: boolean }) {
+  const query = askedOf(filters);
+  const all = useQuery({
+    ...reading('GET /api/payments/history', { query }),
+    select: withNext<Answer<'GET /api/payments/history'>>(filters.cursor),
+    enabled: !is_own,
+  });
+  const own = useQuery({
+    ...reading('GET /api/payments/sessions', { query }),
+    select: withNext<Answer<'GET /api/payments/history'>>(filters.cursor),
+    enabled: is_own,
+  });
+  const navigate = useNavigate();
+  return (
+    <DataTable
+      label="Payments"
+      query={is_own ? own : all}
+      itemsOf={({ sessions }) => sessions}
+      keyOf={({ id }) => id}
+      columns={columns}
+      cursor={filters.cursor}
+      onCursor={(cursor) => set({ cursor })}
+      onOpen={({ id }) => void navigate({ to: `/payments/${id}` })}
+      empty={<Empty title="No payments">Top-ups appear here as soon as they are begun.</Empty>}
+    />
+  );
+}
+
+const columns: Column<Listed>[] = [
+  { title: 'Begun', cell: ({ created_at }) => <Time at={created_at} /> },
+  {
+    title: 'Amount',
+    is_number: true,
+    cell: ({ id, amount, currency }) => (
+      <AppLink to={`/payments/${id}`}>
+        <Money amount={amount} currency={currency} />
+      </AppLink>
+    ),
+  },
+  { title: 'State', cell: ({ status }) => <State {...states[status]} /> },
+  { title: 'By', cell: ({ user_id }) => <PersonName id={user_id} /> },
+  { title: 'At', cell: ({ provider }) => providerWords(provider) },
+  { title: 'Payment', cell: ({ id }) => <CopyId value={id} /> },
+];
+
+/** The payments of all organizations, or of the one that is looked at. */
+export function AllPayments({ filters, set, is_failed }: ListProps & { is_failed: boolean }) {
+  const [deciding, setDeciding] = useState<AdminPayment>();
+  const asked = askedOf(filters);
+  const query = useQuery({
+    ...reading('GET /api/admin/payments', {
+      query: is_failed ? { ...asked, status: 'failed' } : asked,
+    }),
+    select: withNext<Answer<'GET /api/admin/payments'>>(filters.cursor),
+  });
+  const navigate = useNavigate();
+  const open = ({ id, created_at: made }: AdminPayment) =>
+    void navigate({ to: `/payments/${id}`, search: { made } as never });
+  return (
+    <>
+      <DataTable
+        label={is_failed ? 'Payments that failed' : 'Payments'}
+        query={query}
+        itemsOf={({ sessions }) => sessions}
+        keyOf={({ id }) => id}
+        columns={admin_columns}
+        cursor={filters.cursor}
+        onCursor={(cursor) => set({ cursor })}
+        onOpen={open}
+        empty={<Empty title={is_failed ? 'No payment has failed' : 'No payments'} />}
+        actions={(payment) =>
+          isToDecide(payment) ? (
+            <Button size="compact-sm" onClick={() => setDeciding(payment)}>
+              Decide
+            </Button>
+          ) : null
+        }
+      />
+      <ResolveDialog payment={deciding} onClose={() => setDeciding(undefined)} />
+    </>
+  );
+}
+
+const admin_columns: Column<AdminPayment>[] = [
+  { title: 'Begun', cell: ({ created_at }) => <Time at={created_at} /> },
+  { title: 'Organization', cell: ({ org_id }) => <OrgName id={org_id} /> },
+  {
+    title: 'Ordered',
+    is_number: true,
+    cell: ({ id, created_at, amount, currency }) => (
+      <AppLink to={`/payments/${id}`} search={{ made: created_at }}>
+        <Money amount={amount} currency={currency} />
+      </AppLink>
+    ),
+  },
+  {
+    title: 'Taken',
+    is_number: true,
+    cell: ({ captured_amount, captured_currency, currency }) => (
+      <Money amount={captured_amount} currency={captured_currency ?? currency} />
+    ),
+  },
+  {
+    title: 'State',
+    cell: (payment) => (
+      <Group gap={4}>
+        <State {...states[payment.status]} />
+        {payment.error_code && (
+          <Text size="sm" className="wrap">
+            {payment.error_code.replaceAll('_', ' ')}
+          </Text>
+        )}
+        {payment.open_disputes > 0 && <State word="disputed" kind="bad" />}
+      </Group>
+    ),
+  },
+  { title: 'Payment', cell: ({ id }) => <CopyId value={id} /> },
+];
+
+/** What providers told of, and what became of it. */
+export function Webhooks({ filters, set }: ListProps) {
+  const status = filters.news ?? 'unmatched';
+  const query = useQuery(
+    reading('GET /api/admin/payments/webhooks', {
+      query: {
+        ...(status === 'all' ? {} : { status }),
+        cursor: filters.cursor ?? 'first',
+        per_page: PER_PAGE,
+      },
+    }),
+  );
+  return (
+    <>
+      <Select
+        label="State"
+        data={['unmatched', 'sent', 'ignored', 'all']}
+        value={status}
+        onChange={(news) => set({ news: news as 'unmatched' })}
+        allowDeselect={false}
+        w={150}
+        mb="sm"
+      />
+      <DataTable
+        label="Webhooks"
+        query={query}
+        itemsOf={({ webhooks }) => webhooks}
+        keyOf={({ provider, id }) => `${provider} ${id}`}
+        columns={webhook_columns}
+        cursor={filters.cursor}
+        onCursor={(cursor) => set({ cursor })}
+        empty={
+          <Empty title={status === 'unmatched' ? 'Every webhook has its payment' : 'No webhooks'}>
+            One that names no payment of ours is kept and looked for again for three days.
+          </Empty>
+        }
+      />
+    </>
+  );
+}
+
+const webhook_columns: Column<Webhook>[] = [
+  { title: 'When', cell: ({ received_at }) => <Time at={received_at} /> },
+  { title: 'From', cell: ({ provider }) => providerWords(provider) },
+  { title: 'What', cell: ({ type }) => <span className="wrap">{type}</span> },
+  { title: 'State', cell: ({ status }) => status },
+  {
+    title: 'Names',
+    cell: ({ payment_session_id, named_session_id, order_id, capture_id }) => {
+      const named = payment_session_id ?? named_session_id ?? order_id ?? capture_id;
+      return named ? <CopyId value={named} /> : 'nothing';
+    },
+  },
+  { title: 'Webhook', cell: ({ id }) => <CopyId value={id} /> },
+];

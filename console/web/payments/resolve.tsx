@@ -1,0 +1,112 @@
+import { NumberInput, Select, Text, Textarea } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useEffect, useState } from 'react';
+import { call } from '../api/client';
+import { refresh } from '../api/queries';
+import { FormModal } from '../parts/form-modal';
+import { Money } from '../parts/money';
+import { wordsOfRefusal } from './refusals';
+import { type AdminPayment, states } from './words';
+
+const actions = {
+  credit: 'credit what was taken',
+  refund: 'send it back to the buyer',
+  close: 'leave it as it is',
+} as const;
+type Action = keyof typeof actions;
+
+/** Decides about money that came in another amount or currency, or ends a payment that hangs. */
+export function ResolveDialog({
+  payment,
+  onClose,
+}: {
+  /** Undefined: the dialog is closed. */
+  payment: AdminPayment | undefined;
+  onClose: () => void;
+}) {
+  const [action, setAction] = useState<Action>();
+  const [amount, setAmount] = useState<number | string>('');
+  const [reason, setReason] = useState('');
+  const id = payment?.id;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another payment is another decision.
+  useEffect(() => {
+    setAction(undefined);
+    setAmount('');
+    setReason('');
+  }, [id]);
+  if (payment === undefined) return null;
+  const { status, currency, captured_amount, captured_currency } = payment;
+  const hangs = status !== 'failed';
+  const needs_amount = action === 'credit' && captured_currency !== currency;
+  const submit = async (idempotency_key: string) => {
+    if (action === undefined) return;
+    const body = {
+      action,
+      reason,
+      ...(needs_amount && typeof amount === 'number' ? { amount } : {}),
+    };
+    try {
+      const names = { id: payment.id };
+      await call('POST /api/admin/payments/:id/resolve', { names, body, idempotency_key });
+    } catch (refusal) {
+      throw wordsOfRefusal(refusal, currency);
+    }
+    void refresh('/api/admin/payments', '/api/payments', '/api/wallets');
+    notifications.show({ message: 'It is decided.' });
+    onClose();
+  };
+  return (
+    <FormModal
+      title="Decide about this payment"
+      opened
+      onClose={onClose}
+      submit={submit}
+      label="Decide"
+      is_ready={
+        action !== undefined && reason.trim() !== '' && (!needs_amount || Number(amount) > 0)
+      }
+    >
+      <Text>
+        Ordered: <Money amount={payment.amount} currency={currency} />.{' '}
+        {captured_amount === null ? (
+          states[status].means
+        ) : (
+          <>
+            Taken: <Money amount={captured_amount} currency={captured_currency ?? currency} />.
+          </>
+        )}
+      </Text>
+      <Select
+        label="What is to happen"
+        data={(Object.keys(actions) as Action[])
+          .filter((one) => !hangs || one === 'close')
+          .map((value) => ({
+            value,
+            label: hangs ? 'end it: it has failed' : actions[value],
+          }))}
+        value={action ?? null}
+        onChange={(value) => setAction((value as Action | null) ?? undefined)}
+        data-autofocus
+      />
+      {needs_amount && (
+        <NumberInput
+          label={`Credit in ${currency}`}
+          description={`The buyer paid in ${captured_currency ?? 'another currency'}.`}
+          value={amount}
+          onChange={setAmount}
+          min={0}
+          decimalScale={9}
+        />
+      )}
+      <Textarea
+        label="Reason"
+        description="Kept for whoever asks later. The buyer is not told it."
+        value={reason}
+        onChange={(event) => setReason(event.currentTarget.value)}
+        maxLength={255}
+        autosize
+        required
+      />
+    </FormModal>
+  );
+}

@@ -1,0 +1,65 @@
+import type { Answer } from '../api/client';
+
+export type Payment = Answer<'GET /api/payments/sessions/:id'>;
+/** The same as a platform admin sees it, with what the provider took and said. */
+export type AdminPayment = Answer<'GET /api/admin/payments'>['sessions'][number];
+
+export const statuses = [
+  'created',
+  'capturing',
+  'captured',
+  'confirming',
+  'confirmed',
+  'completed',
+  'refunded',
+  'canceled',
+  'expired',
+  'failed',
+] as const;
+export type Status = (typeof statuses)[number];
+
+/** A state in a word, and what it means. */
+export const states = {
+  created: { word: 'waits for the buyer', kind: 'waiting', means: 'Nothing is paid yet.' },
+  capturing: {
+    word: 'being taken',
+    kind: 'waiting',
+    means: 'The provider is taking the money.',
+  },
+  captured: {
+    word: 'taken',
+    kind: 'info',
+    means: 'The provider has the money; the wallet is credited within minutes.',
+  },
+  confirming: { word: 'being credited', kind: 'info', means: 'The wallet is being credited.' },
+  confirmed: { word: 'being credited', kind: 'info', means: 'The wallet is being credited.' },
+  completed: { word: 'credited', kind: 'good', means: 'The money is in the wallet.' },
+  refunded: { word: 'refunded', kind: 'neutral', means: 'The money went back to the buyer.' },
+  canceled: { word: 'canceled', kind: 'neutral', means: 'The buyer gave it up: nothing was paid.' },
+  expired: {
+    word: 'expired',
+    kind: 'neutral',
+    means: 'Nobody paid in time. Money that comes after all is credited.',
+  },
+  failed: { word: 'failed', kind: 'bad', means: 'Nothing was credited.' },
+} as const satisfies Record<Status, { word: string; kind: string; means: string }>;
+
+const providers = {
+  payment_provider_a: 'provider A',
+  payment_provider_b: 'provider B',
+} as const;
+
+export function providerWords(provider: keyof typeof providers): string {
+  return providers[provider];
+}
+
+/** True for a payment that a platform admin has to decide about, or may end. */
+export function isToDecide({ status, error_code, resolution }: AdminPayment): boolean {
+  if (status === 'failed') return error_code === 'amount_mismatch' && resolution === null;
+  return status === 'capturing' || status === 'captured';
+}
+
+/** True if there is credit of it that can go back to the buyer. */
+export function isRefundable({ status, credited_amount, refunded_amount }: Payment): boolean {
+  return status === 'completed' && credited_amount > refunded_amount;
+}

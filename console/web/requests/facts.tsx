@@ -1,0 +1,111 @@
+import { Table, Text } from '@mantine/core';
+import { CopyId } from '../parts/copy-id';
+import { FactTable } from '../parts/facts';
+import { AppLink } from '../parts/link';
+import { exactText, Money } from '../parts/money';
+import { AgentName, KeyName, PersonName, TeamName } from '../parts/names';
+import { Time } from '../parts/time';
+import type { Story } from './words';
+
+/** Who called what, for whom and for what. */
+export function Facts({ story }: { story: Story }) {
+  const { provider, model, settled_model, settled_provider, hold } = story;
+  const is_moved =
+    settled_model !== null && (settled_model !== model || settled_provider !== provider);
+  return (
+    <FactTable
+      label="Facts"
+      facts={[
+        ['Asked for', model === null ? undefined : `${provider} ${model}`],
+        ['Served by', is_moved ? `${settled_provider} ${settled_model}` : undefined],
+        [
+          'Might have gone to',
+          story.fallbacks?.map((one) => `${one.provider} ${one.model}`).join(', ') || undefined,
+        ],
+        ['Kind of call', story.family],
+        ['Person', story.user_id && <PersonName id={story.user_id} />],
+        ['Team', story.team_id && <TeamName id={story.team_id} />],
+        ['Agent', story.agent_id && <AgentName id={story.agent_id} />],
+        ['Key', story.key_id && <KeyName id={story.key_id} />],
+        ['Session', story.session_id && <CopyId value={story.session_id} />],
+        ['Tags', story.tags?.join(', ') || undefined],
+        ['Held', hold && <Hold hold={hold} />],
+        ['Ticket', story.cost_ticket && <TicketLine ticket={story.cost_ticket} />],
+      ]}
+    />
+  );
+}
+
+function Hold({ hold }: { hold: NonNullable<Story['hold']> }) {
+  const { reserved_amount, currency, wallet_id, wallet_owner_type, max_completion_tokens } = hold;
+  const owner = { user: "the person's", team: "the team's", organization: "the organization's" };
+  return (
+    <>
+      <Money amount={reserved_amount} currency={currency} /> from{' '}
+      <AppLink to={`/wallets/${wallet_id}`}>{owner[wallet_owner_type]} wallet</AppLink>
+      {max_completion_tokens !== null && `, for ${max_completion_tokens} output tokens at most`}
+    </>
+  );
+}
+
+function TicketLine({ ticket }: { ticket: NonNullable<Story['cost_ticket']> }) {
+  return (
+    <>
+      <AppLink to={`/tickets/${ticket.id}`}>{ticket.status}</AppLink>
+      {ticket.decided_by && (
+        <>
+          {' by '}
+          <PersonName id={ticket.decided_by} />
+        </>
+      )}
+    </>
+  );
+}
+
+const entries: Record<string, string> = {
+  hold: 'Held',
+  close: 'What was left went back',
+  late: 'Settled late',
+  excess: 'More than was held',
+};
+
+/** The entries that the call made in the ledger. */
+export function Entries({ story }: { story: Story }) {
+  const currency = story.settlement?.currency ?? story.hold?.currency ?? 'USD';
+  if (story.transactions.length === 0) return <Text c="dimmed">No money moved.</Text>;
+  return (
+    <Table.ScrollContainer minWidth={0} type="native" className="table">
+      <Table aria-label="Ledger entries" verticalSpacing="xs">
+        <Table.Thead>
+          <Table.Tr>
+            <Table.Th>When</Table.Th>
+            <Table.Th>What</Table.Th>
+            <Table.Th ta="right">Amount</Table.Th>
+            <Table.Th ta="right">Balance after</Table.Th>
+            <Table.Th>Entry</Table.Th>
+          </Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {story.transactions.map(({ id, created_at, phase, type, amount, balance_after }) => (
+            <Table.Tr key={id}>
+              <Table.Td data-title="When">
+                <Time at={created_at} />
+              </Table.Td>
+              <Table.Td data-title="What">{entries[phase ?? ''] ?? type}</Table.Td>
+              <Table.Td data-title="Amount" ta="right" className="figures">
+                {amount > 0 && '+'}
+                {exactText(amount, currency)}
+              </Table.Td>
+              <Table.Td data-title="Balance after" ta="right" className="figures">
+                {exactText(balance_after, currency)}
+              </Table.Td>
+              <Table.Td data-title="Entry">
+                <CopyId value={id} />
+              </Table.Td>
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}

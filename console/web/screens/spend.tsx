@@ -1,0 +1,243 @@
+import { Button, Group, SegmentedControl, SimpleGrid, Stack, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import type { ReactNode } from 'react';
+import { type Query, queryText } from '../api/client';
+import { reading } from '../api/queries';
+import { locale } from '../base/locale';
+import { Money } from '../parts/money';
+import { Page } from '../parts/page';
+import { Failure, LoadingRows } from '../parts/states';
+import { useZone } from '../session/me';
+import { Bars } from '../spend/chart';
+import { all, type Dimension, dimensions, nextDimension } from '../spend/dimensions';
+import {
+  FilterBar,
+  isTagged,
+  Narrowed,
+  type SpendFilters,
+  useSpendFilters,
+} from '../spend/filters';
+import { useNames } from '../spend/names';
+import {
+  before,
+  type Interval,
+  intervalsOf,
+  type Period,
+  periodOf,
+  slotsOf,
+} from '../spend/period';
+import { barsOf } from '../spend/series';
+import { BarTable, changeText, Ranking, type Top } from '../spend/tables';
+
+const STACKED = 8;
+const RANKED = 50;
+const RANKED_MAX = 200;
+
+const count = new Intl.NumberFormat(locale);
+
+/** What calls cost: when, and by whom or what; a click narrows. */
+export function Spend() {
+  const [filters, set] = useSpendFilters();
+  const zone = useZone();
+  const period = periodOf(filters as { from?: string }, zone);
+  const by = filters.by ?? 'model';
+  const possible = intervalsOf(period, isTagged(by, filters));
+  const interval = possible.find((one) => one === filters.interval) ?? 'day';
+  const narrowed = narrowedBy(filters);
+  const asked = { ...period, ...narrowed };
+  const ranking = useQuery({
+    ...reading('GET /api/spend/top', { query: { ...asked, by, limit: RANKED } }),
+    select: (top) => ({ ...top, has_more: false }),
+  });
+  const earlier = useQuery({
+    ...reading('GET /api/spend/top', {
+      query: { ...before(period, filters.period), ...narrowed, by, limit: RANKED_MAX },
+    }),
+    enabled: filters.compare !== undefined,
+  });
+  const compared = filters.compare === undefined ? undefined : earlier.data;
+  const groups = ranking.data?.groups ?? [];
+  const nameOf = useNames(
+    by,
+    groups.map(({ group }) => group[by] ?? null),
+  );
+  const pick = (id: string) => set({ [dimensions[by].filter]: id, by: nextDimension(by, filters) });
+  return (
+    <Page
+      title="Spend"
+      about={`Exact to the last second, by days of ${zone}.`}
+      actions={<Files {...{ asked, by, interval }} />}
+    >
+      <FilterBar {...{ filters, set, period, by, interval }} />
+      <Narrowed {...{ filters, set }} />
+      {ranking.data && <Totals now={ranking.data} earlier={compared} />}
+      <Group justify="flex-end">
+        <SegmentedControl
+          aria-label="Show the figures as"
+          data={[
+            { value: 'chart', label: 'Chart' },
+            { value: 'table', label: 'Table' },
+          ]}
+          value={filters.view ?? 'chart'}
+          onChange={(view) => set({ view: view as 'chart' })}
+        />
+      </Group>
+      <Chart {...{ asked, period, interval, by, filters, zone, nameOf, onPick: pick }} />
+      <Ranking {...{ query: ranking, earlier: compared, by, nameOf, onPick: pick }} />
+    </Page>
+  );
+}
+
+function narrowedBy(filters: SpendFilters) {
+  return Object.fromEntries(
+    all.flatMap((one) => {
+      const { filter } = dimensions[one];
+      return filters[filter] === undefined ? [] : [[filter, filters[filter]]];
+    }),
+  ) as Query<'GET /api/spend'>;
+}
+
+type Asked = Query<'GET /api/spend'>;
+
+/** The same figures as files. */
+function Files({ asked, by, interval }: { asked: Asked; by: Dimension; interval: Interval }) {
+  const ranking = queryText({ ...asked, by, limit: RANKED_MAX });
+  const buckets = queryText({ ...asked, interval, ...groupedBy(asked, by) });
+  return (
+    <>
+      <Button component="a" href={`/api/spend/top/csv${ranking}`} variant="default" size="xs">
+        Ranking as CSV
+      </Button>
+      <Button component="a" href={`/api/spend/csv${buckets}`} variant="default" size="xs">
+        Every {interval} as CSV
+      </Button>
+    </>
+  );
+}
+
+/** The server groups calls by session only within one session. */
+function groupedBy(asked: Asked, by: Dimension): { group_by?: string } {
+  return by === 'session' && asked?.session_id === undefined ? {} : { group_by: by };
+}
+
+function Totals({ now, earlier }: { now: Top; earlier: Top | undefined }) {
+  const { totals, currency } = now;
+  const cached = totals.prompt_tokens === 0 ? 0 : totals.cached_tokens / totals.prompt_tokens;
+  const was = earlier?.totals;
+  return (
+    <SimpleGrid cols={{ base: 2, sm: 4 }}>
+      <Figure title="Cost" note={was && `${changeText(totals.cost, was.cost)} against before`}>
+        <Money amount={totals.cost} currency={currency} size="1.5rem" fw={700} />
+        {was && (
+          <Text size="sm" component="div">
+            before: <Money amount={was.cost} currency={currency} />
+          </Text>
+        )}
+      </Figure>
+      <Figure
+        title="Calls"
+        note={was && `before: ${count.format(was.requests)}`}
+        value={count.format(totals.requests)}
+      />
+      <Figure
+        title="Input tokens"
+        value={count.format(totals.prompt_tokens)}
+        note={`${Math.round(cached * 100)} % of them read from a cache`}
+      />
+      <Figure title="Output tokens" value={count.format(totals.completion_tokens)} />
+    </SimpleGrid>
+  );
+}
+
+function Figure({
+  title,
+  value,
+  note,
+  children,
+}: {
+  title: string;
+  value?: string;
+  note?: string | undefined;
+  children?: ReactNode;
+}) {
+  return (
+    <Stack gap={0}>
+      <span>{title}</span>
+      {children ?? (
+        <Text size="1.5rem" fw={700} className="figures">
+          {value}
+        </Text>
+      )}
+      {note && (
+        <Text size="sm" c="dimmed">
+          {note}
+        </Text>
+      )}
+    </Stack>
+  );
+}
+
+function Chart({
+  asked,
+  period,
+  interval,
+  by,
+  filters,
+  zone,
+  nameOf,
+  onPick,
+}: {
+  asked: Asked;
+  period: Period;
+  interval: Interval;
+  by: Dimension;
+  filters: SpendFilters;
+  zone: string;
+  nameOf: (id: string | null) => string;
+  onPick: (id: string) => void;
+}) {
+  const measure = filters.measure ?? 'cost';
+  const sums = useQuery(reading('GET /api/spend', { query: { ...asked, interval } }));
+  const grouped = useQuery(
+    reading('GET /api/spend', { query: { ...asked, interval, ...groupedBy(asked, by) } }),
+  );
+  const ranked = useQuery(
+    reading('GET /api/spend/top', { query: { ...asked, by, limit: RANKED } }),
+  );
+  const error = sums.error ?? grouped.error;
+  if (error) return <Failure error={error} retry={() => void sums.refetch()} />;
+  if (!sums.data || !grouped.data || !ranked.data) return <LoadingRows />;
+  const { currency, from: begins } = sums.data;
+  const is_grouped = groupedBy(asked, by).group_by !== undefined;
+  const first = is_grouped
+    ? ranked.data.groups.slice(0, STACKED).map(({ group }) => group[by] ?? null)
+    : [];
+  const bars = barsOf({
+    slots: slotsOf(period, interval, { begins, zone, locale }),
+    sums: sums.data.buckets,
+    buckets: is_grouped ? grouped.data.buckets : [],
+    first,
+    by,
+    measure,
+    overlaps: by === 'tag',
+    is_hour: interval === 'hour',
+  });
+  const names = first.map(nameOf);
+  const has_others = bars.some(({ others }) => others !== 0n);
+  const shown = { bars, names, has_others, measure, currency } as const;
+  const pickPlace = (place: number) => {
+    const id = first[place];
+    if (id) onPick(id);
+  };
+  return (
+    <Stack gap="xs">
+      {filters.view === 'table' ? <BarTable {...shown} /> : <Bars {...shown} onPick={pickPlace} />}
+      {by === 'tag' && (
+        <Text size="sm" c="dimmed">
+          A call with several tags counts under each of them, so bars of tags may be higher than all
+          calls together.
+        </Text>
+      )}
+    </Stack>
+  );
+}

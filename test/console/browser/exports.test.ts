@@ -1,0 +1,98 @@
+import { createHash } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { violations } from '../../support/console/axe';
+import { settled } from '../../support/console/look';
+import {
+  makeCall,
+  makeOrganization,
+  type TestOrganization,
+} from '../../support/console/organization';
+import { api, picture, visit } from '../../support/console/visitor';
+import { until } from '../../support/until';
+
+let browser: Browser;
+let org: TestOrganization;
+
+beforeAll(async () => {
+  [browser, org] = await Promise.all([openBrowser(), makeOrganization('Exporters', 5)]);
+  await makeCall(org, 'Something for the files.');
+  // A day that is not over is written up to a moment ago: to two seconds before now.
+  const made = Date.now();
+  await until(() => Date.now() - made > 2_500);
+});
+afterAll(() => browser.close());
+
+async function bytesOf(stream: AsyncIterable<Buffer>): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for await (const part of stream) parts.push(part);
+  return Buffer.concat(parts);
+}
+
+const today = () => new Date().toISOString().slice(0, 10);
+
+describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
+  test('an export is made, followed to its end and downloaded, byte for byte', async () => {
+    const key = org.keys.billing_admin;
+    const { page, context, complaints } = await visit(browser, { access_key: key, scheme });
+    await page.goto('/exports?kinds=statement');
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('From').fill(today());
+    await dialog.getByLabel('Until, with').fill(today());
+    await dialog.getByLabel('Ledger entries').check();
+    // What needs another right cannot be chosen.
+    expect(await dialog.getByLabel('Audit log').isDisabled()).toBe(true);
+    expect(await violations(page)).toEqual([]);
+    await dialog.getByRole('button', { name: 'Write it' }).click();
+    await page.waitForURL('**/exports/exp_*');
+    await page.getByRole('heading', { name: 'Export of' }).waitFor();
+    await page.getByText('ready', { exact: true }).waitFor();
+    await settled(page);
+    const link = page.getByRole('link', { name: 'Closing statement, download' });
+    const [file] = await Promise.all([page.waitForEvent('download'), link.click()]);
+    const bytes = await bytesOf(await file.createReadStream());
+    const id = new URL(page.url()).pathname.split('/').at(-1);
+    const { files } = await api<{ files: { kind: string; sha256: string }[] }>(
+      key,
+      'GET',
+      `/v1/exports/${id}`,
+    );
+    const said = files.find(({ kind }) => kind === 'statement')?.sha256;
+    expect(createHash('sha256').update(bytes).digest('hex')).toBe(said);
+    expect(gunzipSync(bytes).toString()).toContain(org.wallet_id);
+    await picture(page, `export-${scheme}`);
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole('link', { name: 'Exports' }).click();
+    await page
+      .getByRole('row', { name: /Closing statement/ })
+      .first()
+      .getByText('ready')
+      .waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});
+
+test('a schedule is made and ended', async () => {
+  const { page, context } = await visit(browser, { access_key: org.keys.owner });
+  await page.goto('/exports?tab=schedules');
+  await page.getByText('No schedules').waitFor();
+  await page.getByRole('button', { name: 'New schedule' }).click();
+  await page.getByRole('dialog').getByLabel('Audit log').check();
+  await page.getByRole('dialog').getByRole('button', { name: 'Make the schedule' }).click();
+  const row = page.getByRole('row', { name: /each month of UTC/ });
+  await row.getByText('goes on').waitFor();
+  expect(await violations(page)).toEqual([]);
+  await row.getByRole('button', { name: 'End' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'End it' }).click();
+  await row.getByText('ended').waitFor();
+  await context.close();
+});
+
+test('whoever may not export is told so, and whose right it is', async () => {
+  const { page, context } = await visit(browser, { access_key: org.keys.member });
+  await page.goto('/exports');
+  await page.getByText('You may not see this').waitFor();
+  await context.close();
+});

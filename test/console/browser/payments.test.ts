@@ -1,0 +1,140 @@
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { violations } from '../../support/console/axe';
+import { settled } from '../../support/console/look';
+import {
+  makeOrganization,
+  makeTopUp,
+  type TestOrganization,
+} from '../../support/console/organization';
+import { api, ask, demo, picture, visit } from '../../support/console/visitor';
+import { until } from '../../support/until';
+
+let browser: Browser;
+let org: TestOrganization;
+let paid: string;
+
+beforeAll(async () => {
+  [browser, org] = await Promise.all([openBrowser(), makeOrganization('Payers', 5)]);
+  paid = await makeTopUp(org, 25);
+});
+afterAll(() => browser.close());
+
+/** An operator who looks at the organization. */
+async function operator() {
+  const seen = await visit(browser, { role: 'platform_admin' });
+  expect(await ask(seen.page, 'PUT', '/api/session/org', { org_id: org.id })).toBe(204);
+  return seen;
+}
+
+describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
+  test('a billing admin finds a top-up and reads what became of it', async () => {
+    const access_key = org.keys.billing_admin;
+    const { page, context, complaints } = await visit(browser, { access_key, scheme });
+    await page.goto('/payments?status=completed');
+    const row = page.getByRole('row', { name: /\$25\.00/ });
+    await row.getByText(`billing_admin of ${org.name}`).waitFor();
+    await row.getByRole('link', { name: '$25.00' }).click();
+    await page.waitForURL(`**/payments/${paid}`);
+    await settled(page);
+    await page.getByText('$25.00 came into the wallet').waitFor();
+    await page.getByText('which had $30.00 then').waitFor();
+    // Whoever may not refund is told who does.
+    expect(await page.getByRole('button', { name: 'Refund' }).count()).toBe(0);
+    await page.getByText('Refunds are made by an operator').waitFor();
+    await picture(page, `payment-${scheme}`);
+    expect(await violations(page)).toEqual([]);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});
+
+test('an operator refunds spent credit once they have read that it was spent', async () => {
+  const { keys, wallet_id } = org;
+  const team = await api<{ id: string }>(keys.owner, 'POST', `/v1/organizations/${org.id}/teams`, {
+    name: 'Takers',
+  });
+  await api(keys.billing_admin, 'POST', '/v1/wallets/allocate', { team_id: team.id, amount: 20 });
+  const { page, context, complaints } = await operator();
+  await page.goto('/payments');
+  await page
+    .getByRole('row', { name: /\$25\.00/ })
+    .getByRole('link')
+    .first()
+    .click();
+  await page.getByRole('button', { name: 'Refund' }).click();
+  const dialog = page.getByRole('dialog');
+  const refund = dialog.getByRole('button', { name: 'Refund' });
+  expect(await refund.isDisabled()).toBe(true);
+  await dialog.getByLabel('Reason').fill('bought twice');
+  await refund.click();
+  // 10 of the 30 are left, so 15 of the 25 are gone.
+  await dialog.getByText('Nothing was refunded: $15.00 of this top-up has been spent.').waitFor();
+  await picture(page, 'refund-spent');
+  expect(await violations(page)).toEqual([]);
+  const balance = async () =>
+    (await api<{ balance: number }>(keys.billing_admin, 'GET', `/v1/wallets/${wallet_id}`)).balance;
+  expect(await balance()).toBe(10);
+  expect(await refund.isDisabled()).toBe(true);
+  await dialog.getByLabel('Refund all of it, into debt').check();
+  await refund.click();
+  await dialog.waitFor({ state: 'detached' });
+  // The refusal is one, too.
+  await page.getByText('A refund was asked for: bought twice').last().waitFor();
+  await page.getByText('$25.00 went out of the wallet').waitFor();
+  expect(await balance()).toBe(-15);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('an operator decides about money that came in another amount, and sees webhooks', async () => {
+  const { sandbox } = demo();
+  const { active_provider } = await api<{ active_provider: string }>(
+    org.keys.billing_admin,
+    'GET',
+    '/v1/payments/settings',
+  );
+  const url =
+    active_provider === 'payment_provider_b'
+      ? sandbox.payment_provider_b_url
+      : sandbox.payment_provider_a_url;
+  await fetch(`${url}/sandbox/faults`, {
+    method: 'POST',
+    body: JSON.stringify({ on: 'capture', amount: '7.00' }),
+  });
+  await makeTopUp(org, 9);
+  const { page, context } = await operator();
+  await page.goto('/payments?tab=failed');
+  const row = page.getByRole('row', { name: /amount mismatch/ });
+  await row.getByText('$7.00').waitFor();
+  await row.getByRole('button', { name: 'Decide' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('Taken: $7.00.').waitFor();
+  await dialog.getByRole('combobox', { name: 'What is to happen' }).click();
+  await page.getByRole('option', { name: 'credit what was taken' }).click();
+  await dialog.getByLabel('Reason').fill('the buyer agreed');
+  expect(await violations(page)).toEqual([]);
+  await dialog.getByRole('button', { name: 'Decide' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await until(async () => {
+    const { sessions } = await api<{ sessions: { amount: number; status: string }[] }>(
+      org.keys.billing_admin,
+      'GET',
+      '/v1/payments/history',
+    );
+    return sessions.some(({ amount, status }) => amount === 9 && status === 'completed');
+  });
+  await page.getByRole('tab', { name: 'Webhooks' }).click();
+  await settled(page);
+  expect(await violations(page)).toEqual([]);
+  await context.close();
+});
+
+test('a member sees the top-ups that they began, and none of others', async () => {
+  const { page, context } = await visit(browser, { access_key: org.keys.member });
+  await page.goto('/payments');
+  await page.getByText('No payments').waitFor();
+  await page.goto(`/payments/${paid}`);
+  await page.getByText('That did not work').waitFor();
+  await context.close();
+});

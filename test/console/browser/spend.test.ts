@@ -1,0 +1,116 @@
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { violations } from '../../support/console/axe';
+import { settled } from '../../support/console/look';
+import {
+  makeCall,
+  makeOrganization,
+  type TestOrganization,
+} from '../../support/console/organization';
+import { api, demo, picture, visit } from '../../support/console/visitor';
+import { until } from '../../support/until';
+
+let browser: Browser;
+let org: TestOrganization;
+
+beforeAll(async () => {
+  [browser, org] = await Promise.all([openBrowser(), makeOrganization('Spenders', 5)]);
+});
+afterAll(() => browser.close());
+
+interface Top {
+  totals: { cost: number; requests: number };
+}
+
+const spent = () =>
+  api<Top>(org.keys.billing_admin, 'GET', '/v1/spend/top?by=tag&tag=console-test');
+
+test('spend is grouped, compared, narrowed by a click, and kept as a file of the same sum', async () => {
+  await makeCall(org, 'What does this cost?', 'console-test,second');
+  await until(async () => (await spent()).totals.requests > 0);
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  await page.getByRole('link', { name: 'Spend' }).click();
+  await page.getByRole('combobox', { name: 'Group by' }).click();
+  await page.getByRole('option', { name: 'Tag' }).click();
+  await page.getByRole('button', { name: 'console-test' }).click();
+  // One tag is left, and what comes next is by model; all of it stands in the address.
+  await page.getByRole('button', { name: 'Tag: console-test' }).waitFor();
+  expect(new URL(page.url()).searchParams.get('tag')).toBe('console-test');
+  const ranking = page.getByRole('table', { name: 'Cost by model' });
+  await ranking.getByRole('button', { name: demo().models[0] as string }).waitFor();
+  await page.getByRole('switch', { name: 'Compare with the period before' }).check();
+  await ranking.getByRole('columnheader', { name: 'Change' }).waitFor();
+  await page.getByText('Table', { exact: true }).click();
+  const twin = page.getByRole('table', { name: "The chart's figures" });
+  await twin.getByRole('columnheader', { name: demo().models[0] as string }).waitFor();
+  // The link gives the figures of the page.
+  const link = page.getByRole('link', { name: 'Ranking as CSV' });
+  const [file] = await Promise.all([page.waitForEvent('download'), link.click()]);
+  const lines = (await textOf(await file.createReadStream())).trim().split('\r\n');
+  expect(lines[0]).toBe(
+    'model,currency,cost,requests,prompt_tokens,completion_tokens,cached_tokens',
+  );
+  const cost = lines.slice(1).reduce((sum, line) => sum + Number(line.split(',')[2]), 0);
+  expect(cost).toBeCloseTo((await spent()).totals.cost, 9);
+  await page.reload();
+  await twin.waitFor();
+  await page.getByRole('button', { name: 'Tag: console-test' }).click();
+  await page.getByRole('button', { name: 'Tag: console-test' }).waitFor({ state: 'detached' });
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+async function textOf(stream: AsyncIterable<Buffer>): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const part of stream) parts.push(part);
+  return Buffer.concat(parts).toString('utf8');
+}
+
+test('a member sees only their own calls, and an unknown call is none', async () => {
+  const { page, context } = await visit(browser, { access_key: org.keys.member });
+  await page.goto('/spend?by=user');
+  await settled(page);
+  const ranking = page.getByRole('table', { name: 'Cost by person' });
+  await ranking.getByRole('button', { name: org.member.name }).waitFor();
+  await page.goto('/requests/req_unknown');
+  await page.getByText('That did not work').waitFor();
+  await context.close();
+});
+
+describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
+  test('the story of a call names who, when and what, and its lines add up to its cost', async () => {
+    const id = await makeCall(org, `Tell me a story, in ${scheme} colours.`);
+    const key = org.keys.billing_admin;
+    const story = () =>
+      api<{ settlement: { actual_cost: number } | null; events: object[] }>(
+        key,
+        'GET',
+        `/v1/requests/${id}`,
+      );
+    await until(async () => (await story()).events.length > 0);
+    const cost = (await story()).settlement?.actual_cost ?? 0;
+    expect(cost).toBeGreaterThan(0);
+    const { page, context, complaints } = await visit(browser, { access_key: key, scheme });
+    await page.goto(`/wallets/${org.wallet_id}`);
+    await page.getByRole('link', { name: 'the call' }).first().click();
+    await page.waitForURL('**/requests/*');
+    await page.goto(`/requests/${id}`);
+    await settled(page);
+    await page.getByText('Money was held').waitFor();
+    await page.getByText('the caller got 200').waitFor();
+    const bill = page.getByRole('table', { name: 'Price lines' });
+    const exact = cost.toFixed(9).replace(/0+$/, '');
+    await bill
+      .getByRole('row', { name: /All together/ })
+      .getByText(exact, { exact: true })
+      .waitFor();
+    expect(await page.getByText('The lines add up to').count()).toBe(0);
+    await page.getByRole('table', { name: 'Facts' }).getByText(org.member.name).waitFor();
+    await picture(page, `request-${scheme}`);
+    expect(await violations(page)).toEqual([]);
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});

@@ -1,0 +1,59 @@
+import { addDays, daysBetween, firstOfMonth } from '../../console/web/base/days';
+import { amountOf, nanosOf, sumText } from '../../console/web/base/decimals';
+import { type Bucket, barsOf } from '../../console/web/spend/series';
+
+test('amounts are added to the last billionth', () => {
+  expect(nanosOf(0.1) + nanosOf(0.2)).toBe(300_000_000n);
+  expect(nanosOf(-0.5)).toBe(-500_000_000n);
+  expect(amountOf(99_999_802_000n)).toBe(99.999802);
+  expect(amountOf(-1n)).toBe(-1e-9);
+  expect(sumText(['0.1', '0.2', '0.00000000001'])).toBe('0.30000000001');
+  expect(sumText(['-0.5', '2'])).toBe('1.5');
+  expect(sumText(['-0.5', '0.25'])).toBe('-0.25');
+  expect(sumText([])).toBe('0');
+});
+
+test('days are of the calendar, whatever clocks do', () => {
+  expect(addDays('2027-03-28', 1)).toBe('2027-03-29');
+  expect(addDays('2027-01-01', -1)).toBe('2026-12-31');
+  expect(daysBetween('2026-10-24', '2026-10-26')).toBe(2);
+  expect(firstOfMonth('2026-12-31', 1)).toBe('2027-01-01');
+  expect(firstOfMonth('2027-01-15', -1)).toBe('2026-12-01');
+});
+
+const bucket = (local: string, model: string | null, cost: number): Bucket => ({
+  start: `${local}T00:00:00.000Z`,
+  local,
+  group: { model },
+  cost,
+  requests: 1,
+  prompt_tokens: 1,
+  completion_tokens: 1,
+});
+
+const slots = ['2026-11-29', '2026-11-30'].map((key) => ({ key, label: key }));
+const asked = { slots, by: 'model', measure: 'cost', overlaps: false, is_hour: false } as const;
+
+test('what the first groups leave of a bar is of the others, also of groups that were left out', () => {
+  const bars = barsOf({
+    ...asked,
+    sums: [bucket('2026-11-30', null, 1)],
+    buckets: [bucket('2026-11-30', 'a', 0.7), bucket('2026-11-30', null, 0.1)],
+    first: ['a', null],
+  });
+  expect(bars.map(({ parts, others, total }) => [parts, others, total])).toEqual([
+    [[0n, 0n], 0n, 0n],
+    [[700_000_000n, 100_000_000n], 200_000_000n, 1_000_000_000n],
+  ]);
+});
+
+test('groups that overlap are added up by themselves', () => {
+  const [, bar] = barsOf({
+    ...asked,
+    overlaps: true,
+    sums: [bucket('2026-11-30', null, 1)],
+    buckets: [bucket('2026-11-30', 'a', 1), bucket('2026-11-30', 'b', 1)],
+    first: ['a'],
+  });
+  expect(bar?.others).toBe(1_000_000_000n);
+});

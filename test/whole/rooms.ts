@@ -1,0 +1,142 @@
+// Which room may import which, types included. A room is a folder, or a file that lies between
+// rooms.
+
+/** The rooms of the project; a room may import itself and those named here. */
+export const house: Record<string, string> = {
+  domain: '',
+  runtime: 'domain',
+  'payment-providers': 'domain runtime',
+  migrations: 'runtime',
+  exports: 'domain runtime',
+  notices: 'domain runtime',
+  activities: 'domain exports notices payment-providers',
+  workflows: 'activities domain', // Types only: the bundle's own test says so.
+  temporal: 'domain runtime workflows', // Of workflows only types.
+  gateway: 'domain runtime',
+  api: 'domain exports gateway/config migrations notices payment-providers runtime temporal',
+  workers: 'activities domain exports runtime temporal workflows',
+  console: 'domain runtime',
+  sandbox: 'domain gateway/config migrations runtime temporal',
+  bench: 'activities api domain exports gateway migrations runtime sandbox temporal',
+};
+
+/** The rooms of the gateway, lowest first. */
+export const gateway: Record<string, string> = {
+  wire: '',
+  'control-plane': '',
+  counting: 'wire',
+  config: 'wire',
+  identity: 'config control-plane',
+  upstreams: 'config wire',
+  limits: 'config',
+  policy: 'config wire',
+  telemetry: 'config limits',
+  families: 'config counting policy wire',
+  call: 'config control-plane counting families identity limits policy telemetry upstreams',
+  stages: 'call config control-plane counting families identity limits policy upstreams wire',
+  exchange: 'call families policy stages upstreams wire',
+  pipeline: 'call exchange stages',
+  sockets: 'call config families identity pipeline stages upstreams wire',
+  mcp: 'call config control-plane exchange families identity pipeline policy stages upstreams wire',
+  key: 'call config limits stages',
+  models: 'call config stages upstreams',
+  routes: 'call config families key mcp models pipeline sockets stages',
+  'family-table': 'config families routes sockets',
+  adopt: 'call counting families stages',
+  reports: 'call',
+  configuration: 'adopt call config control-plane reports',
+  notices: 'call control-plane',
+  gateway: 'adopt call config control-plane counting identity limits sockets telemetry',
+  app: 'call configuration routes stages',
+  main: 'app call config configuration control-plane gateway notices sockets',
+};
+
+/** The rooms of the API. */
+export const api: Record<string, string> = {
+  ledger: '',
+  http: 'ledger',
+  answers: 'http',
+  identity: 'answers http',
+  machine: 'answers http',
+  notices: 'answers http',
+  payments: 'answers http',
+  people: 'answers http',
+  routes: 'answers http',
+  table: 'identity machine notices payments people routes',
+  openapi: 'http table',
+  app: 'http ledger notices openapi table',
+  main: 'app http ledger',
+  'admin-exports': '',
+  'admin-spend': '',
+  admin: 'admin-exports admin-spend',
+  verify: '',
+};
+
+/** The rooms of the domain. */
+export const domain: Record<string, string> = {
+  errors: '',
+  texts: '',
+  trace: '',
+  digest: '',
+  ids: '',
+  'rate-limits': '',
+  secrets: '',
+  sql: 'errors',
+  money: 'errors',
+  'time-zones': 'errors sql',
+  pages: 'sql',
+  lists: 'digest errors pages sql',
+  named: '',
+  outbox: 'errors pages sql texts',
+  events: 'errors sql',
+  'copy-text': 'sql',
+  'audit-events': 'pages sql',
+  'audit-log': 'audit-events lists pages sql',
+  'event-places': 'events sql',
+  gateways: 'errors ids pages sql',
+  shares: '',
+  'stored-answers': 'errors sql',
+  people: 'digest errors lists pages sql texts trace',
+  notices: 'digest errors ids pages secrets sql',
+  spend: 'errors people sql',
+  ledger:
+    'audit-events errors events ids lists money named pages people secrets sql time-zones trace',
+  exports: 'copy-text errors ids money pages people secrets sql time-zones',
+  payments: 'audit-events errors ledger lists money pages secrets sql',
+};
+
+/** The rooms of the console: its pages import nothing of the rest but types that are made. */
+export const console_rooms: Record<string, string> = {
+  server: '',
+  main: 'server',
+  types: 'server',
+  build: '',
+  web: '',
+};
+
+/** The rooms of the console's pages. */
+export const web: Record<string, string> = {
+  generated: '',
+  base: '',
+  api: 'base generated',
+  session: 'api',
+  parts: 'api base session',
+  keys: 'api base parts session',
+  payments: 'api base parts',
+  requests: 'api base parts',
+  prices: 'api base parts session',
+  exports: 'api base parts session',
+  spend: 'api base parts session',
+  tickets: 'api parts session',
+  wallets: 'api parts',
+  chat: 'api base parts payments',
+  operations: 'api parts session',
+  people: 'api parts session',
+  settings: 'api parts session tickets',
+  setup: 'api keys parts session',
+  screens:
+    'api base chat exports keys operations parts payments people prices requests session settings setup spend tickets wallets',
+  app: 'api base parts screens session tickets',
+  theme: '',
+  main: 'api app base theme',
+};
