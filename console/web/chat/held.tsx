@@ -5,7 +5,7 @@ import { call } from '../api/client';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
 import { FormModal } from '../parts/form-modal';
-import { AppLink } from '../parts/link';
+import { LinkButton } from '../parts/link';
 import { inputDigits, Money, moneyText } from '../parts/money';
 import { Countdown } from '../parts/time';
 import { rememberCheckout } from '../payments/checkouts';
@@ -21,13 +21,15 @@ export function Held({ ticket, onStop }: { ticket: HeldTicket; onStop: () => voi
       <Text size="sm">
         It may cost up to <Money amount={ticket.estimated_cost} currency={ticket.currency} />;{' '}
         <Money amount={ticket.shortfall} currency={ticket.currency} fw={700} /> are missing. Whoever
-        decides has been told. It is answered here as soon as it is paid or approved; the ticket
-        ends <Countdown until={ticket.expires_at} now_ms={serverNow} />.
+        decides has been told. It is answered here as soon as it is paid or approved. Its ticket
+        ends <Countdown until={ticket.expires_at} now_ms={serverNow} />
       </Text>
       <Group mt="sm" gap="xs">
         <Loader size="xs" aria-label="Waiting" />
         {may_pay && <Button onClick={() => setPaying(true)}>Top up</Button>}
-        <AppLink to={`/tickets/${ticket.id}`}>See the ticket</AppLink>
+        <LinkButton to={`/tickets/${ticket.id}`} variant="default">
+          See the ticket
+        </LinkButton>
         <Button variant="default" onClick={onStop}>
           Do not wait
         </Button>

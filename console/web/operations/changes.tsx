@@ -1,4 +1,5 @@
-import { Modal, Table, Text } from '@mantine/core';
+import { Table, Text } from '@mantine/core';
+import { Dialog } from '../parts/dialog';
 import type { Version } from './words';
 
 /** What a version changes of the one before: each path, before and after. */
@@ -10,15 +11,14 @@ export function ChangesDialog({
   onClose: () => void;
 }) {
   return (
-    <Modal
+    <Dialog
       opened={version !== undefined}
       onClose={onClose}
       title={version ? `What version ${version.version} changed` : ''}
       size="xl"
-      closeButtonProps={{ 'aria-label': 'Close' }}
     >
       {version && <Changes changes={version.changes} count={version.change_count} />}
-    </Modal>
+    </Dialog>
   );
 }
 

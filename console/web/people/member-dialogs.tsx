@@ -4,7 +4,6 @@ import {
   Code,
   CopyButton,
   Group,
-  Modal,
   Select,
   Stack,
   Text,
@@ -14,13 +13,14 @@ import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { refresh } from '../api/queries';
+import { Dialog } from '../parts/dialog';
 import { FormModal } from '../parts/form-modal';
 import { Time } from '../parts/time';
 import { useMe } from '../session/me';
 import { DoomedKeys } from './doomed-keys';
 import { type Member, type Role, roles } from './words';
 
-interface Dialog {
+interface OfMember {
   /** Undefined: the dialog is closed. */
   member: Member | undefined;
   onClose: () => void;
@@ -90,7 +90,7 @@ function RoleSelect({ value, onChange }: { value: Role; onChange: (role: Role) =
 }
 
 /** Gives a member another role; a role of less revokes the keys that they made. */
-export function ChangeRole({ member, onClose }: Dialog) {
+export function ChangeRole({ member, onClose }: OfMember) {
   const id = useMe().acting_org ?? '';
   const shown = useLast(member);
   const [role, setRole] = useState<Role>('member');
@@ -127,7 +127,7 @@ export function ChangeRole({ member, onClose }: Dialog) {
 }
 
 /** Removes a member, after it was said which keys end. */
-export function RemoveMember({ member, onClose }: Dialog) {
+export function RemoveMember({ member, onClose }: OfMember) {
   const id = useMe().acting_org ?? '';
   const shown = useLast(member);
   const submit = async () => {
@@ -165,7 +165,7 @@ function goneWords(keys: readonly unknown[]): string {
 type Invitation = Answer<'POST /api/organizations/:id/members/:user_id/invitations'>;
 
 /** Makes a code that binds whoever signs in with it to this member; it is shown once. */
-export function Invite({ member, onClose }: Dialog) {
+export function Invite({ member, onClose }: OfMember) {
   const id = useMe().acting_org ?? '';
   const shown = useLast(member);
   const [made, setMade] = useState<Invitation>();
@@ -198,12 +198,11 @@ export function Invite({ member, onClose }: Dialog) {
       </FormModal>
     );
   return (
-    <Modal
+    <Dialog
       opened={member !== undefined}
       onClose={onClose}
       title={`The invitation of ${shown?.name ?? ''}`}
-      closeOnClickOutside={false}
-      closeButtonProps={{ 'aria-label': 'Close' }}
+      is_closable={false}
     >
       <Stack>
         <Alert color="yellow" title="Copy it now">
@@ -223,7 +222,7 @@ export function Invite({ member, onClose }: Dialog) {
           </Button>
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }
 

@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Select, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Group, Select, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
@@ -8,6 +8,7 @@ import { reading, refresh } from '../api/queries';
 import { act } from '../parts/act';
 import { State } from '../parts/badge';
 import { DataTable } from '../parts/data-table';
+import { Dialog } from '../parts/dialog';
 import { FormModal } from '../parts/form-modal';
 import { Empty } from '../parts/states';
 import { may, useMe } from '../session/me';
@@ -107,15 +108,14 @@ export function TeamMembers({ team, onClose }: { team: Team | undefined; onClose
   }, [team]);
   const shown = team ?? last;
   return (
-    <Modal
+    <Dialog
       opened={team !== undefined}
       onClose={onClose}
       title={`The team ${shown?.name ?? ''}`}
       size="lg"
-      closeButtonProps={{ 'aria-label': 'Close' }}
     >
       {shown && <Inside team={shown} />}
-    </Modal>
+    </Dialog>
   );
 }
 

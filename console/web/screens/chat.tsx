@@ -7,7 +7,7 @@ import { Held } from '../chat/held';
 import type { ChatMessage } from '../chat/stream';
 import { useChat } from '../chat/use-chat';
 import { refusalWords } from '../chat/words';
-import { CopyId } from '../parts/copy-id';
+import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Loading } from '../parts/states';
@@ -138,7 +138,11 @@ function Said({ message: { role, content, model, cost, request_id } }: { message
             {cost ? ', cost ' : ', its cost follows in the ledger'}
             {cost && <Money amount={cost.amount} currency={cost.currency} />}
           </Text>
-          {request_id && <CopyId value={request_id} />}
+          {request_id && (
+            <Text size="sm">
+              <AppLink to={`/requests/${request_id}`}>How that adds up</AppLink>
+            </Text>
+          )}
         </Group>
       )}
     </Card>

@@ -2,6 +2,7 @@ import { Button, Tabs } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { Page } from '../parts/page';
+import { Empty } from '../parts/states';
 import { AddMember } from '../people/member-dialogs';
 import { Members } from '../people/members';
 import { TeamName } from '../people/team-dialogs';
@@ -19,6 +20,16 @@ const shape = {
 
 /** Who belongs to the organization, as what, and in which teams. */
 export function People() {
+  const me = useMe();
+  if (me.acting_org !== null) return <Inside />;
+  return (
+    <Page title="People">
+      <Empty title="Choose an organization">Above you choose which one you look at.</Empty>
+    </Page>
+  );
+}
+
+function Inside() {
   const me = useMe();
   const [{ tab = 'members', ...filters }, set] = useFilters(shape);
   const [is_adding, adding] = useDisclosure();

@@ -1,6 +1,7 @@
 import { Tabs } from '@mantine/core';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { Page } from '../parts/page';
+import { Empty } from '../parts/states';
 import { may, useMe } from '../session/me';
 import { AuditLog } from '../settings/audit-log';
 import { Budgets } from '../settings/budgets';
@@ -44,10 +45,10 @@ export function Settings() {
           <Sessions />
         </Tabs.Panel>
         <Tabs.Panel value="budgets">
-          <Budgets filters={filters} set={set} />
+          {in_org ? <Budgets filters={filters} set={set} /> : <NoOrganization />}
         </Tabs.Panel>
         <Tabs.Panel value="organization">
-          <Organization />
+          {in_org ? <Organization /> : <NoOrganization />}
         </Tabs.Panel>
         <Tabs.Panel value="notices">
           <Notices filters={filters} set={set} />
@@ -58,4 +59,8 @@ export function Settings() {
       </Tabs>
     </Page>
   );
+}
+
+function NoOrganization() {
+  return <Empty title="Choose an organization">Above you choose which one you look at.</Empty>;
 }

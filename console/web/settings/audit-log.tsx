@@ -1,4 +1,4 @@
-import { Button, Group, Modal, Select, Stack, Table, Text, TextInput } from '@mantine/core';
+import { Button, Group, Select, Stack, Table, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -7,6 +7,7 @@ import { reading } from '../api/queries';
 import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
+import { Dialog } from '../parts/dialog';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 
@@ -106,15 +107,14 @@ export function AuditLog({
           </Button>
         )}
       />
-      <Modal
+      <Dialog
         opened={open !== undefined}
         onClose={() => setOpen(undefined)}
         title={open ? actionWords(open.action) : ''}
         size="lg"
-        closeButtonProps={{ 'aria-label': 'Close' }}
       >
         {open && <Detail change={open} />}
-      </Modal>
+      </Dialog>
     </>
   );
 }

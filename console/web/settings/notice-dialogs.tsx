@@ -4,7 +4,6 @@ import {
   Code,
   Group,
   List,
-  Modal,
   MultiSelect,
   Select,
   Stack,
@@ -17,6 +16,7 @@ import { call } from '../api/client';
 import { refresh } from '../api/queries';
 import { act } from '../parts/act';
 import { State } from '../parts/badge';
+import { Dialog } from '../parts/dialog';
 import { FormModal } from '../parts/form-modal';
 import { type Channel, channels, type Destination, type Kind, kinds } from './notice-words';
 
@@ -116,12 +116,11 @@ export function SecretOnce({
   onClose: () => void;
 }) {
   return (
-    <Modal
+    <Dialog
       opened={secret !== undefined}
       onClose={onClose}
       title="The secret of the webhook"
-      closeOnClickOutside={false}
-      closeButtonProps={{ 'aria-label': 'Close' }}
+      is_closable={false}
     >
       <Stack>
         <Alert color="yellow" title="Copy it now">
@@ -136,7 +135,7 @@ export function SecretOnce({
           </Button>
         </Group>
       </Stack>
-    </Modal>
+    </Dialog>
   );
 }
 
@@ -149,14 +148,13 @@ export function Recipients({
   onClose: () => void;
 }) {
   return (
-    <Modal
+    <Dialog
       opened={destination !== undefined}
       onClose={onClose}
       title={`Addresses of ${destination?.name ?? ''}`}
-      closeButtonProps={{ 'aria-label': 'Close' }}
     >
       {destination && <Addresses destination={destination} />}
-    </Modal>
+    </Dialog>
   );
 }
 

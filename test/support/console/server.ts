@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createApiClient } from '../../../console/server/api-client';
 import { createConsole } from '../../../console/server/app';
+import { createGatewayClient } from '../../../console/server/gateway-client';
 import { listen } from '../../../runtime/listen';
 import { createLog } from '../../../runtime/log';
 import { createNetworks } from '../../../runtime/networks';
@@ -29,12 +30,14 @@ interface Place {
   cookie_keys?: string[];
   /** It believes whom its visitors say that they are: sign-ins are counted by address. */
   is_behind_proxy?: boolean;
+  /** Behind the chat; none if absent. */
+  gateway_url?: string;
 }
 
 /** The console's server before an API, with a page of one line. */
 export async function startConsole(
   api_url: string,
-  { cookie_keys = [cookie_key], is_behind_proxy = false }: Place = {},
+  { cookie_keys = [cookie_key], is_behind_proxy = false, gateway_url }: Place = {},
 ): Promise<TestConsole> {
   const folder = mkdtempSync(path.join(tmpdir(), 'svc-console-'));
   mkdirSync(path.join(folder, 'assets'));
@@ -50,7 +53,8 @@ export async function startConsole(
   const api = createApiClient(api_url);
   const origin = 'https://console.example';
   const trusted = createNetworks(is_behind_proxy ? ['127.0.0.1'] : []);
-  const parts = { api, cookie_keys, origin, trusted, folder, isDraining: () => false };
+  const gateway = gateway_url === undefined ? undefined : createGatewayClient(gateway_url);
+  const parts = { api, gateway, cookie_keys, origin, trusted, folder, isDraining: () => false };
   const server = createServer(createConsole(parts, createLog('test', 'silent')).callback());
   const port = await listen(server, 0, { host: '127.0.0.1' });
   const url = `http://127.0.0.1:${port}`;
@@ -74,7 +78,7 @@ export async function startConsole(
     close: async () => {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
-      await api.destroy();
+      await Promise.all([api.destroy(), gateway?.destroy()]);
       rmSync(folder, { recursive: true });
     },
   };

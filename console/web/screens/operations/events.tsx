@@ -1,4 +1,4 @@
-import { Button, Code, Group, Modal, Select, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Code, Group, Select, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -7,7 +7,9 @@ import { reading } from '../../api/queries';
 import { CopyId } from '../../parts/copy-id';
 import { CsvButton } from '../../parts/csv';
 import { type Column, DataTable } from '../../parts/data-table';
+import { Dialog } from '../../parts/dialog';
 import { oneOf, text, useFilters } from '../../parts/filters';
+import { LinkButton } from '../../parts/link';
 import { listed } from '../../parts/lists';
 import { Page } from '../../parts/page';
 import { Empty } from '../../parts/states';
@@ -139,12 +141,11 @@ export function Events() {
           </Button>
         )}
       />
-      <Modal
+      <Dialog
         opened={open !== undefined}
         onClose={() => setOpen(undefined)}
         title={open?.type ?? ''}
         size="lg"
-        closeButtonProps={{ 'aria-label': 'Close' }}
       >
         {open && (
           <Detail
@@ -155,7 +156,7 @@ export function Events() {
             }}
           />
         )}
-      </Modal>
+      </Dialog>
     </Page>
   );
 }
@@ -185,6 +186,9 @@ function Detail({
           <Button variant="default" onClick={() => onRequest(request_id)}>
             All of this request
           </Button>
+          <LinkButton to={`/requests/${request_id}`} variant="default">
+            Its story and cost
+          </LinkButton>
         </Group>
       )}
     </Stack>

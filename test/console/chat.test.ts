@@ -1,0 +1,102 @@
+import {
+  cookieOf,
+  jsonOf,
+  startConsole,
+  startListener,
+  type TestConsole,
+} from '../support/console/server';
+
+// The listener stands for the API and for the gateway: it answers each with a key.
+let api: Awaited<ReturnType<typeof startListener>>;
+let gateway: Awaited<ReturnType<typeof startListener>>;
+let web: TestConsole;
+let cookie: string;
+
+beforeAll(async () => {
+  [api, gateway] = await Promise.all([startListener(), startListener()]);
+  web = await startConsole(api.url, { gateway_url: gateway.url });
+});
+afterAll(() => Promise.all([web.close(), api.close(), gateway.close()]));
+beforeEach(async () => {
+  cookie = cookieOf(await web.ask('POST', '/api/session', { body: { access_key: 'svc_ak_own' } }));
+  api.heard.length = 0;
+  gateway.heard.length = 0;
+});
+
+const messages = [{ role: 'user', content: 'Hello' }];
+
+test('the gateway hears the model, the messages and the key, and nothing else of the browser', async () => {
+  const answer = await web.ask('POST', '/api/chat/messages', {
+    cookie,
+    body: { model: 'gpt-4o-mini', messages },
+    headers: { 'x-svc-hold-ms': '1', 'x-svc-tags': 'a=b', authorization: 'Bearer svc_gk_forged' },
+  });
+  expect(answer.status).toBe(200);
+  const [{ url, headers, body }] = gateway.heard as [(typeof gateway.heard)[number]];
+  expect(url).toBe('/v1/unified/chat/completions');
+  expect(JSON.parse(body)).toEqual({
+    model: 'gpt-4o-mini',
+    messages,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  expect(headers).toMatchObject({
+    authorization: 'Bearer svc_ak_secret',
+    'x-svc-include-cost': 'true',
+    'x-svc-hold-ms': '0',
+  });
+  for (const name of ['cookie', 'origin', 'x-svc-tags', 'x-svc-cost-ticket'])
+    expect(headers).not.toHaveProperty(name);
+});
+
+test('a message with a ticket waits, and says the same again', async () => {
+  const body = { model: 'm', messages };
+  await web.ask('POST', '/api/chat/messages', { cookie, body });
+  await web.ask('POST', '/api/chat/messages', { cookie, body: { ...body, ticket_id: 'ticket_1' } });
+  const [first, second] = gateway.heard;
+  expect(second?.body).toBe(first?.body);
+  expect(second?.headers).toMatchObject({
+    'x-svc-cost-ticket': 'ticket_1',
+    'x-svc-hold-ms': '300000',
+  });
+});
+
+test('a key is made once and kept in the cookie, which says nothing of it; signing out ends it', async () => {
+  const body = { model: 'm', messages };
+  const made = () => api.heard.filter(({ url }) => url === '/v1/me/keys');
+  const first = await web.ask('POST', '/api/chat/messages', { cookie, body });
+  expect(made()).toHaveLength(1);
+  const { name, expires_at } = JSON.parse(made()[0]?.body ?? '');
+  expect(Date.parse(expires_at) - Date.now()).toBeLessThanOrEqual(1_800_000);
+  const sealed = cookieOf(first);
+  expect(sealed).not.toContain('svc_ak_secret');
+  await web.ask('DELETE', '/api/session', { cookie: sealed });
+  expect(api.heard.map(({ method, url }) => `${method} ${url}`)).toContain(
+    `DELETE /v1/me/keys/${encodeURIComponent(name)}`,
+  );
+});
+
+test.each([
+  [{ messages }, 'model'],
+  [{ model: 'm', messages: [] }, 'messages'],
+  [{ model: 'm', messages: [{ role: 'system', content: 'x' }] }, 'messages'],
+  [{ model: 'm', messages: [{ role: 'user', content: [] }] }, 'messages'],
+  [{ model: 'm', messages, ticket_id: 1 }, 'ticket_id'],
+  [{ model: 'm', messages, temperature: 2 }, 'temperature'],
+])('%j is refused by its field, and asks nobody', async (body, param) => {
+  const answer = await web.ask('POST', '/api/chat/messages', { cookie, body });
+  expect(answer.status).toBe(422);
+  expect((await jsonOf(answer)).error.param).toBe(param);
+  expect([...api.heard, ...gateway.heard]).toEqual([]);
+});
+
+test('without a session, and without a gateway, nobody is asked', async () => {
+  const body = { model: 'm', messages };
+  expect((await web.ask('POST', '/api/chat/messages', { body })).status).toBe(401);
+  const alone = await startConsole(api.url);
+  const none = await alone.ask('POST', '/api/chat/messages', { cookie, body });
+  expect(none.status).toBe(503);
+  expect((await jsonOf(none)).error.message).toContain('CONSOLE_GATEWAY_URL');
+  await alone.close();
+  expect(gateway.heard).toEqual([]);
+});
