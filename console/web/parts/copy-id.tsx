@@ -18,7 +18,9 @@ export function CopyId({ value, label }: { value: string; label?: string }) {
             size="compact-xs"
             className="id"
             onClick={copy}
-            aria-label={copied ? `Copied ${value}` : `${shown}: copy ${shown === value ? 'it' : value}`}
+            aria-label={
+              copied ? `Copied ${value}` : `${shown}: copy ${shown === value ? 'it' : value}`
+            }
           >
             {copied ? 'Copied' : shown}
           </Button>
