@@ -96,7 +96,13 @@ export function headersOf(ctx: Context, trusted: Networks): Record<string, strin
 }
 
 function pathOf({ to }: Row, ctx: Context): string {
-  return to.replace(/:(\w+)/g, (_, name: string) => encodeURIComponent(ctx.params[name] ?? ''));
+  return to.replace(/:(\w+)/g, (_, name: string) => {
+    const id: string = ctx.params[name] ?? '';
+    // A step up, which a proxy on the way may take: it would lead to a route without a row.
+    if (id === '.' || id === '..')
+      throw new AppError('not_found', `Nothing has the id ${id}.`, { param: name });
+    return encodeURIComponent(id);
+  });
 }
 
 function queryOf({ method, has_org, forced }: Row, ctx: Context, { org_id }: Session): string {

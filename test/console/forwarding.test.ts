@@ -1,3 +1,4 @@
+import { Client } from 'undici';
 import { cookieOf, startConsole, startListener, type TestConsole } from '../support/console/server';
 
 let api: Awaited<ReturnType<typeof startListener>>;
@@ -67,6 +68,22 @@ test('a name with slashes and dots stays one name', async () => {
   await web.ask('GET', `/api/keys/${name}`, { cookie });
   expect(heard().map(({ url }) => url)).toEqual([`/v1/tokens/${name}`]);
 });
+
+test.each(['%2e%2e', '%2E', '.%2e'])(
+  'an id %s, a step up for a proxy on the way, is 404',
+  async (id) => {
+    // As it stands: a browser would take the step itself.
+    const client = new Client(web.url);
+    const headers = { cookie, 'x-svc-console': '1', 'sec-fetch-site': 'same-origin' };
+    const answer = await client.request({ method: 'GET', path: `/api/keys/${id}`, headers });
+    expect([answer.statusCode, await answer.body.json()]).toMatchObject([
+      404,
+      { error: { code: 'not_found', param: 'name' } },
+    ]);
+    expect(heard()).toEqual([]);
+    await client.close();
+  },
+);
 
 test('a method that no row has is answered here', async () => {
   for (const [method, path] of [
