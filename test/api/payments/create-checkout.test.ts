@@ -241,7 +241,7 @@ test('a session that the provider refused is not resumed: its key makes a new on
     key: world.admin,
   });
   expect(body.sessions[0].provider_message).toContain('422');
-  expect(first.text).not.toContain('422');
+  expect(first.body.error.message).not.toContain('422');
   expect((await create({}, tenant.member_key, headers)).status).toBe(201);
 });
 
