@@ -5,5 +5,6 @@ module.exports = {
   testPathIgnorePatterns: ['/node_modules/'],
   globalSetup: '<rootDir>/test/support/console/start-product.ts',
   globalTeardown: '<rootDir>/test/support/console/stop-product.ts',
-  maxWorkers: 2,
+  // One file after the other: several move the money of the demo.
+  maxWorkers: 1,
 };
