@@ -30,7 +30,7 @@ interface Logged {
 // Monitors request these every few seconds.
 const unlogged = new Set(['/health', '/readyz', '/svc/health']);
 const PATH_LENGTH_MAX = 200;
-const key = /svc_[a-z]k_\w+/g;
+const key = /svc_(?:[a-z]k|otc)_\w+/g;
 
 /**
  * Calls a function once a request is served: one line at level info when its handler is done and

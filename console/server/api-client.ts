@@ -38,17 +38,23 @@ export function createApiClient(api_url: string) {
     bodyTimeout: ANSWER_MS,
     keepAliveTimeout: 30_000,
   });
+  // Streams and files take as long as their readers do, so they take no connection from the rest.
+  const streams = new Pool(new URL(api_url).origin, {
+    connections: null,
+    headersTimeout: ANSWER_MS,
+    bodyTimeout: 0,
+    keepAliveTimeout: 30_000,
+  });
   let checked: { version: string; at: number } | undefined;
 
   async function send(question: Question): Promise<Answer> {
     const { method, path, headers, body, signal, is_stream } = question;
     try {
-      const answer = await pool.request({
+      const answer = await (is_stream ? streams : pool).request({
         method: method as 'GET',
         path,
         headers: { 'x-svc-console-version': API_VERSION, ...headers },
         body: body ?? null,
-        ...(is_stream ? { bodyTimeout: 0 } : {}),
         ...(signal ? { signal } : {}),
       });
       const said = answer.headers['x-svc-api-version'];
@@ -93,7 +99,7 @@ export function createApiClient(api_url: string) {
       await this.ask({ method: 'GET', path: '/readyz', headers: {}, signal });
       await this.requireFit();
     },
-    destroy: () => pool.destroy(),
+    destroy: () => Promise.all([pool.destroy(), streams.destroy()]),
   };
 }
 

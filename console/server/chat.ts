@@ -6,14 +6,11 @@ import { type Forwarding, goneOf, headersOf, readObject } from './forward';
 import type { GatewayClient } from './gateway-client';
 import { type ChatKey, type Session, signedOut } from './session';
 
-// The chat calls the gateway with a key of the person's own, which the API makes for half an hour
-// and the cookie holds sealed: no script reads it, and it ends with the session.
+// The chat calls the gateway with a key of the person's own, which the API makes for the session
+// and the cookie holds sealed: no script reads it, and it is of no use once the session has ended.
 
-const KEY_MS = 1_800_000;
 /** How long a call that no wallet covers waits here, before the page asks again. */
 const HOLD_MS = 300_000;
-/** A key that ends sooner is not begun with: the call may wait as long as it is held. */
-const LEFT_MS = HOLD_MS + 60_000;
 const MESSAGES_MAX = 400;
 
 export interface ChatPlaces extends Forwarding {
@@ -115,15 +112,26 @@ async function asked(
   const session = await cookies.read(ctx);
   if (session === undefined) throw signedOut();
   await places.api.requireFit();
+  await requireLiving(ctx, places, session);
   const kept = session.chat;
-  if (kept !== undefined && kept.expires_at - Date.now() > LEFT_MS) {
+  if (kept !== undefined && kept.expires_at > Date.now()) {
     const answer = await ask(gateway, kept.key);
     if (answer.status !== 401) return answer;
     answer.body.resume();
   }
+  await endChatKey(ctx, places, session);
   const chat = await makeKey(ctx, places, session);
   await cookies.write(ctx, { ...session, chat });
   return ask(gateway, chat.key);
+}
+
+/** Asks the API whether the session lives: a copy of its cookie may not. Throws 401. */
+async function requireLiving(ctx: Context, places: ChatPlaces, { key }: Session): Promise<void> {
+  const headers = { ...headersOf(ctx, places.trusted), authorization: `Bearer ${key}` };
+  await places.api.ask({ method: 'GET', path: '/v1/me', headers }).catch((refusal) => {
+    if (refusal instanceof AppError && refusal.status === 401) places.cookies.clear(ctx);
+    throw refusal;
+  });
 }
 
 /**
@@ -137,7 +145,8 @@ async function makeKey(
 ): Promise<ChatKey> {
   if (session.user_id === null)
     throw new AppError('permission_denied', 'The chat is for people: sign in as one.');
-  const expires_at = Math.min(session.expires_at, Date.now() + KEY_MS);
+  // A ticket is bound to the key that asked, so the session has one for as long as it lives.
+  const { expires_at } = session;
   const name = `chat ${new Date().toISOString()} ${randomBytes(4).toString('hex')}`;
   const body = { name, expires_at: new Date(expires_at).toISOString() };
   const make = (path: string, more: object = {}) =>

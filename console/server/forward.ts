@@ -48,10 +48,9 @@ export async function forward(
   { api, cookies, trusted }: Forwarding,
 ): Promise<void> {
   const session = await cookies.read(ctx);
-  if (session === undefined) {
-    if (ctx.get('cookie').includes('__Host-Http-svc=')) cookies.clear(ctx);
-    throw signedOut();
-  }
+  // A cookie that this one cannot open may be of a key that the next instance knows already.
+  if (session === undefined) throw signedOut();
+  requireSameOrg(ctx, session);
   await api.requireFit();
   const body = row.method === 'get' ? undefined : await readObject(ctx);
   const gone = goneOf(ctx);
@@ -105,7 +104,22 @@ function pathOf({ to }: Row, ctx: Context): string {
   });
 }
 
+/**
+ * Throws 403 if the page shows another organization than the session is in: it was changed in
+ * another tab, and what is asked here would be done there.
+ */
+function requireSameOrg(ctx: Context, { key_name, org_id }: Session): void {
+  const shown = ctx.headers['x-svc-console-org'];
+  if (shown === undefined || key_name === null || shown === (org_id ?? '')) return;
+  throw new AppError(
+    'browser_not_allowed',
+    'Another organization was chosen in another tab. Nothing was done: reload this page.',
+  );
+}
+
 function queryOf({ method, has_org, forced }: Row, ctx: Context, { org_id }: Session): string {
+  // What changes something is said in the body, where the server's own members stand.
+  if (method !== 'get' && method !== 'delete') return '';
   const query = new URLSearchParams(ctx.querystring);
   const is_asked = method === 'get' || method === 'delete';
   if (is_asked && has_org && org_id !== null && !query.has('org_id')) query.set('org_id', org_id);

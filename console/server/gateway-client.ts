@@ -2,7 +2,6 @@ import { Pool } from 'undici';
 import { AppError } from '../../domain/errors';
 import type { Answer } from './api-client';
 
-const CONNECTIONS = 64;
 /** Longer than a call is held for money, so that a wait is ended by the gateway and not here. */
 const ANSWER_MS = 660_000;
 
@@ -12,7 +11,8 @@ export type GatewayClient = ReturnType<typeof createGatewayClient>;
 /** @param gateway_url an origin: CONSOLE_GATEWAY_URL. */
 export function createGatewayClient(gateway_url: string) {
   const pool = new Pool(new URL(gateway_url).origin, {
-    connections: CONNECTIONS,
+    // The gateway bounds what a key may have under way; one who waits for money holds nobody up.
+    connections: null,
     headersTimeout: ANSWER_MS,
     bodyTimeout: ANSWER_MS,
   });

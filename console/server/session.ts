@@ -36,6 +36,8 @@ export interface Session {
 /** What a sign-in at an identity provider keeps in the browser until it comes back. */
 export interface SignIn {
   issuer_id: string;
+  /** How the provider calls itself. */
+  issuer: string;
   state: string;
   nonce: string;
   code_verifier: string;

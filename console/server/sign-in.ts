@@ -28,8 +28,9 @@ export async function signIn(ctx: Context, places: SignInPlaces): Promise<void> 
       return operatorOf(ctx, places, access_key, error);
     throw error;
   });
-  await endCurrent(ctx, places);
   await places.cookies.write(ctx, session);
+  // The one before; it is the request's cookie that says which. Whoever has signed in is.
+  await endCurrent(ctx, places).catch(() => undefined);
   ctx.status = 204;
 }
 
@@ -50,24 +51,34 @@ export async function issuers(ctx: Context, { api, trusted }: SignInPlaces): Pro
 export async function beginOidc(ctx: Context, places: SignInPlaces): Promise<void> {
   const { issuer_id, org_id = null, next = '/' } = await readObject(ctx);
   const { api, trusted, cookies, origin } = places;
+  await api.requireFit();
   const { issuers } = await api.ask({
     method: 'GET',
     path: '/v1/issuers',
     headers: headersOf(ctx, trusted),
   });
-  const all = issuers as { id: string; client_id: string; authorization_url: string | null }[];
+  const all = issuers as {
+    id: string;
+    issuer: string;
+    client_id: string;
+    authorization_url: string | null;
+  }[];
   const found = all.find(({ id }) => id === issuer_id);
   if (!found?.authorization_url)
     throw new AppError('not_found', 'No identity provider was found under this id.', {
       param: 'issuer_id',
     });
+  // The way back has no Strict cookie, so what it holds ends here.
+  await endCurrent(ctx, places);
+  cookies.clear(ctx);
   const [state, nonce, code_verifier] = [secret(), secret(), secret()];
   await cookies.beginSignIn(ctx, {
     issuer_id: found.id,
+    issuer: found.issuer,
     state,
     nonce,
     code_verifier,
-    org_id: typeof org_id === 'string' ? org_id : null,
+    org_id: typeof org_id === 'string' && /^[\w-]{1,64}$/.test(org_id) ? org_id : null,
     next: pageOf(next),
   });
   const url = new URL(found.authorization_url);
@@ -87,13 +98,15 @@ export async function beginOidc(ctx: Context, places: SignInPlaces): Promise<voi
 
 /** GET /callback: the person is back from the identity provider. */
 export async function endOidc(ctx: Context, places: SignInPlaces): Promise<void> {
-  const { state, code, error } = ctx.query;
+  const { state, code, iss } = ctx.query;
   const kept = await places.cookies.endSignIn(ctx);
-  const failed = (why: string) => ctx.redirect(`/login?failed=${encodeURIComponent(why)}`);
+  // By a code, whose words the page has: anybody may make a link to it.
+  const failed = (code: string) => ctx.redirect(`/login?failed=${encodeURIComponent(code)}`);
   if (kept === undefined || typeof state !== 'string' || state !== kept.state)
-    return failed('This sign-in was begun in another browser, or too long ago. Begin it again.');
-  if (typeof code !== 'string')
-    return failed(`The identity provider did not sign you in${error ? `: ${error}` : ''}.`);
+    return failed('other_browser');
+  // A provider that answers in another's name (RFC 9207).
+  if (iss !== undefined && iss !== kept.issuer) return failed('other_provider');
+  if (typeof code !== 'string') return failed('provider_refused');
   const { issuer_id, nonce, code_verifier, org_id } = kept;
   const redirect_uri = `${places.origin}/callback`;
   try {
@@ -110,14 +123,18 @@ export async function endOidc(ctx: Context, places: SignInPlaces): Promise<void>
     ctx.redirect(kept.next);
   } catch (refusal) {
     if (!(refusal instanceof AppError)) throw refusal;
-    failed(refusal.message);
+    failed(refusal.code);
   }
 }
 
 /** DELETE /api/session: ends the session at the API too, so that a copy of the cookie is dead. */
 export async function signOut(ctx: Context, places: SignInPlaces): Promise<void> {
-  await endCurrent(ctx, places);
-  places.cookies.clear(ctx);
+  try {
+    await endCurrent(ctx, places);
+  } finally {
+    // Whatever the API says, this browser is signed out.
+    places.cookies.clear(ctx);
+  }
   ctx.status = 204;
 }
 
@@ -205,20 +222,23 @@ async function endCurrent(ctx: Context, places: SignInPlaces): Promise<void> {
   const { api, cookies, trusted } = places;
   const session = await cookies.read(ctx);
   if (session === undefined) return;
-  await endChatKey(ctx, places, session);
   const { key, key_name } = session;
   const path =
     key_name === null ? '/v1/sessions/current' : `/v1/tokens/${encodeURIComponent(key_name)}`;
   const headers = { ...headersOf(ctx, trusted), authorization: `Bearer ${key}` };
-  await api.ask({ method: 'DELETE', path, headers }).catch((error) => {
-    // It has ended already.
-    if (!(error instanceof AppError) || error.status !== 401) throw error;
-  });
+  try {
+    await endChatKey(ctx, places, session);
+  } finally {
+    await api.ask({ method: 'DELETE', path, headers }).catch((error) => {
+      // It has ended already.
+      if (!(error instanceof AppError) || ![401, 404].includes(error.status)) throw error;
+    });
+  }
 }
 
 /** A page of the console, never an address elsewhere. */
 function pageOf(next: unknown): string {
-  return typeof next === 'string' && /^\/(?![/\\])[\x21-\x7e]*$/.test(next) ? next : '/';
+  return typeof next === 'string' && /^\/(?![/\\])[\x21-\x7e]{0,1000}$/.test(next) ? next : '/';
 }
 
 function secret(): string {

@@ -1,5 +1,11 @@
 import { Client } from 'undici';
-import { cookieOf, startConsole, startListener, type TestConsole } from '../support/console/server';
+import {
+  cookieOf,
+  jsonOf,
+  startConsole,
+  startListener,
+  type TestConsole,
+} from '../support/console/server';
 
 let api: Awaited<ReturnType<typeof startListener>>;
 let web: TestConsole;
@@ -112,6 +118,50 @@ test('a checkout of the chat is of the organization, whatever the browser sends'
   });
   await web.ask('GET', '/api/chat/tickets?mine=false', { cookie });
   expect(heard()[1]?.url).toBe('/v1/cost-tickets?mine=true');
+});
+
+test('what the server writes over a body stands in no query either', async () => {
+  const body = { amount: 10, return_url: 'https://console.example' };
+  const path = '/api/chat/payments/create-checkout?target_wallet_owner_id=user_2&org_id=org_2';
+  await web.ask('POST', path, { cookie, body });
+  expect(heard()[0]?.url).toBe('/v1/payments/create-checkout');
+});
+
+test('a key that is made here is for the gateway, whatever the browser sends', async () => {
+  const body = { name: 'x', token_type: 'access', scopes: ['org:billing'] };
+  await web.ask('POST', '/api/keys', { cookie, body });
+  expect(JSON.parse(heard()[0]?.body ?? '')).toMatchObject({ token_type: 'gateway' });
+});
+
+test('two hundred streams that are read for long hold up nobody else', async () => {
+  const stop = new AbortController();
+  const headers = { accept: 'text/event-stream' };
+  const streams = Array.from({ length: 200 }, () =>
+    web.ask('GET', '/api/events/stream', { cookie, headers, signal: stop.signal }),
+  );
+  for (const { status } of await Promise.all(streams)) expect(status).toBe(200);
+  expect((await web.ask('GET', '/api/tickets', { cookie })).status).toBe(200);
+  stop.abort();
+});
+
+test.each([
+  ['another name', '&iss=https%3A%2F%2Fother.example', 'other_provider'],
+  ['two names', '&iss=https%3A%2F%2Fid.example&iss=https%3A%2F%2Fid.example', 'other_provider'],
+  ['another state', '&state=x', 'other_browser'],
+  ['its own name', '&iss=https%3A%2F%2Fid.example', undefined],
+  ['no name', '', undefined],
+])('an identity provider that answers with %s', async (_, query, failed) => {
+  const begun = await web.ask('POST', '/api/session/oidc', { body: { issuer_id: 'iss_1' } });
+  const { url } = await jsonOf(begun);
+  const state = new URL(url).searchParams.get('state');
+  const kept = begun.headers.getSetCookie().find((one) => one.includes('sign-in')) ?? '';
+  const [sign_in = ''] = kept.split(';');
+  api.heard.length = 0;
+  const path = `/callback?code=c&state=${state}${query}`;
+  const answer = await web.ask('GET', path, { cookie: sign_in });
+  const to = failed === undefined ? '/' : `/login?failed=${failed}`;
+  expect([answer.status, answer.headers.get('location')]).toEqual([302, to]);
+  expect(heard().map((one) => one.url)).toEqual(failed === undefined ? ['/v1/sessions'] : []);
 });
 
 test.each([

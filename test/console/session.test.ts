@@ -69,6 +69,26 @@ test('signing out ends the session at the API, so a copy of the cookie is worth 
   expect((await web.ask('DELETE', '/api/session', { cookie })).status).toBe(204);
 });
 
+test('a copy of the cookie chats no more once the session has ended, though it holds a key', async () => {
+  const gateway = await startListener();
+  const at = await startConsole(api.url, { gateway_url: gateway.url, is_behind_proxy: true });
+  const { member_key, owner_key, org_id } = await makeTenant(api.db);
+  await api.call('put', `/v1/organizations/${org_id}/member-keys`, {
+    key: owner_key,
+    body: { enabled: true },
+  });
+  const cookie = await signedIn(member_key, at);
+  const body = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] };
+  const first = await at.ask('POST', '/api/chat/messages', { cookie, body });
+  expect([first.status, gateway.heard.length]).toEqual([200, 1]);
+  const copy = cookieOf(first);
+  // Signed out in another browser, which knows nothing of the key.
+  await at.ask('DELETE', '/api/session', { cookie });
+  const again = await at.ask('POST', '/api/chat/messages', { cookie: copy, body });
+  expect([again.status, gateway.heard.length]).toEqual([401, 1]);
+  await Promise.all([at.close(), gateway.close()]);
+});
+
 test("an operator's session is a key of its own: it sees the chosen organization, and ends at sign-out", async () => {
   const { org_id, wallet_id } = await makeTenant(api.db);
   const platform = await platformKey(api.db);
@@ -85,6 +105,21 @@ test("an operator's session is a key of its own: it sees the chosen organization
   const credit = { target_wallet_owner_type: 'organization', amount: 5 };
   const credited = await web.ask('POST', '/api/wallets/credit', { cookie, body: credit });
   expect([credited.status, (await jsonOf(credited)).wallet.balance]).toEqual([201, 5]);
+  // A page of another tab, which shows no organization or another one, does nothing in this one.
+  for (const shown of ['', 'org_other']) {
+    const headers = { 'x-svc-console-org': shown };
+    const elsewhere = { cookie, body: credit, headers };
+    const answer = await web.ask('POST', '/api/wallets/credit', elsewhere);
+    expect([answer.status, (await jsonOf(answer)).error.code]).toEqual([
+      403,
+      'browser_not_allowed',
+    ]);
+  }
+  const shown = await web.ask('GET', '/api/wallets', {
+    cookie,
+    headers: { 'x-svc-console-org': org_id },
+  });
+  expect((await jsonOf(shown)).wallets).toMatchObject([{ balance: 5 }]);
   expect((await web.ask('DELETE', '/api/session', { cookie })).status).toBe(204);
   expect((await web.ask('GET', '/api/wallets', { cookie })).status).toBe(401);
   expect((await web.ask('GET', '/api/wallets', { cookie: first })).status).toBe(401);

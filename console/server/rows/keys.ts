@@ -4,7 +4,8 @@ const has_org = true;
 
 export const keyRows = [
   row('get', '/api/keys', '/v1/tokens', { has_org }),
-  row('post', '/api/keys', '/v1/tokens', { has_org }),
+  // Keys of programs that govern the organization are made at a terminal.
+  row('post', '/api/keys', '/v1/tokens', { has_org, forced: { token_type: 'gateway' } }),
   row('get', '/api/keys/:name', '/v1/tokens/:name', { has_org }),
   row('patch', '/api/keys/:name', '/v1/tokens/:name', { has_org }),
   row('delete', '/api/keys/:name', '/v1/tokens/:name', { has_org }),

@@ -51,6 +51,14 @@ export function call<R extends Route>(route: R, given: Given<R> = {}): Promise<A
   return send(method, `${filled}${query}`, given) as Promise<Answer<R>>;
 }
 
+/** The organization that this tab shows to an operator; undefined: it is nobody's choice. */
+let shown_org: string | undefined;
+
+/** From now on the server refuses what this tab asks once another tab has chosen another one. */
+export function showOrg(org_id: string | undefined): void {
+  shown_org = org_id;
+}
+
 /** Calls a route that is the server's own and not forwarded. Throws a Refusal. */
 export async function send(
   method: string,
@@ -70,6 +78,7 @@ export async function send(
     headers: {
       'x-svc-console': '1',
       accept: 'application/json',
+      ...(shown_org === undefined ? {} : { 'x-svc-console-org': shown_org }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(idempotency_key === undefined ? {} : { 'idempotency-key': idempotency_key }),
     },

@@ -48,3 +48,12 @@ export function refresh(...paths: string[]): Promise<void> {
 export function intentKey(): string {
   return crypto.randomUUID();
 }
+
+/**
+ * True if a refusal says that the thing was not done: the next try is another intent. An answer
+ * that was lost says nothing, nor does one that the first try of this intent gave.
+ */
+export function isOther(refusal: unknown): boolean {
+  if (!(refusal instanceof Refusal) || refusal.code === 'idempotency_key_reused') return false;
+  return refusal.status >= 400 && refusal.status < 500;
+}

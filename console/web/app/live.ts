@@ -13,6 +13,7 @@ interface Told {
 const concerns: readonly [begin: string, paths: string[]][] = [
   ['cost_ticket', ['/api/tickets', '/api/wallets', '/api/chat/tickets']],
   ['wallet', ['/api/wallets', '/api/me']],
+  ['reservation', ['/api/wallets']],
   ['payment', ['/api/payments', '/api/admin/payments', '/api/wallets', '/api/chat']],
   ['key', ['/api/keys', '/api/my-keys']],
   ['budget', ['/api/budgets', '/api/tickets']],
@@ -39,12 +40,15 @@ export function useLive(): void {
       due.add('/api/events');
       for (const [begin, paths] of concerns)
         if (type.startsWith(begin)) for (const path of paths) due.add(path);
-      timer ??= window.setTimeout(() => {
-        timer = undefined;
-        const paths = [...due];
-        due.clear();
-        if (paths.length > 0) void refresh(...paths);
-      }, TOGETHER_MS);
+      timer ??= window.setTimeout(() => void readTogether(), TOGETHER_MS);
+    };
+    /** One round at a time: another would begin each read anew before it has ended. */
+    const readTogether = async () => {
+      const paths = [...due];
+      due.clear();
+      await refresh(...paths).catch(() => undefined);
+      const goes_on = due.size > 0 && !stop.signal.aborted;
+      timer = goes_on ? window.setTimeout(() => void readTogether(), TOGETHER_MS) : undefined;
     };
     channel.onmessage = ({ data }: MessageEvent<Told>) => hear(data);
     const tell = (told: Told) => {

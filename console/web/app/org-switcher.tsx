@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { send } from '../api/client';
 import { queries, reading } from '../api/queries';
+import { act } from '../parts/act';
 import type { Me } from '../session/me';
 
 /** The organization that is looked at, and the others that the person could look at. */
@@ -70,12 +71,14 @@ function OperatorSwitcher({ me }: { me: Me }) {
         />
         <ScrollArea.Autosize mah={300}>
           {data?.organizations.map(({ id, name }) => (
-            <Menu.Item key={id} onClick={() => void choose(id)}>
+            <Menu.Item key={id} onClick={() => void act(() => choose(id))}>
               {name}
             </Menu.Item>
           ))}
           {me.acting_org !== null && (
-            <Menu.Item onClick={() => void choose(null)}>None: the platform alone</Menu.Item>
+            <Menu.Item onClick={() => void act(() => choose(null))}>
+              None: the platform alone
+            </Menu.Item>
           )}
         </ScrollArea.Autosize>
       </Menu.Dropdown>

@@ -3,7 +3,7 @@ import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
-import { Refusal } from '../api/client';
+import { Refusal, showOrg } from '../api/client';
 import { Failure, Loading } from '../parts/states';
 import { type Me, meQuery } from '../session/me';
 import { OpenTickets } from '../tickets/open-tickets';
@@ -32,7 +32,7 @@ export function Shell() {
   return (
     <>
       <Frame me={me} key={me.acting_org ?? 'none'} />
-      {is_signed_out && <SignInAgain />}
+      {is_signed_out && <SignInAgain me={me} />}
     </>
   );
 }
@@ -49,6 +49,7 @@ function GoToLogin() {
 }
 
 function Frame({ me }: { me: Me }) {
+  showOrg(me.is_operator ? (me.acting_org ?? '') : undefined);
   useLive();
   const [is_open, { toggle, close }] = useDisclosure();
   const { pathname } = useLocation();

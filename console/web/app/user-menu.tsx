@@ -1,6 +1,7 @@
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
 import { send } from '../api/client';
 import { queries } from '../api/queries';
+import { act } from '../parts/act';
 import type { Me } from '../session/me';
 
 const schemes = [
@@ -32,7 +33,7 @@ export function UserMenu({ me }: { me: Me }) {
           </Menu.Item>
         ))}
         <Menu.Divider />
-        <Menu.Item onClick={() => void signOut()}>Sign out</Menu.Item>
+        <Menu.Item onClick={() => void act(signOut)}>Sign out</Menu.Item>
       </Menu.Dropdown>
     </Menu>
   );

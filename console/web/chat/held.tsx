@@ -4,6 +4,7 @@ import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
+import { roundedUp, typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
 import { LinkButton } from '../parts/link';
 import { inputDigits, Money, moneyText } from '../parts/money';
@@ -52,17 +53,19 @@ function TopUpHere({
   const { currency, shortfall } = ticket;
   const { data: settings } = useQuery(reading('GET /api/chat/payments/settings'));
   const [amount, setAmount] = useState<number | string>('');
+  const typed = typedNumber(amount);
   const min = settings?.min_topup_amount ?? 0;
   const max = settings?.max_topup_amount ?? Number.POSITIVE_INFINITY;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: what is missing may change while somebody types.
   useEffect(() => {
-    if (opened) setAmount(roundedUp(Math.max(shortfall, min), currency));
-  }, [opened, shortfall, min, currency]);
+    if (opened) setAmount(roundedUp(Math.max(shortfall, min), inputDigits(currency)));
+  }, [opened, settings === undefined]);
   const submit = async (idempotency_key: string) => {
-    if (typeof amount !== 'number') return;
+    if (typed === undefined) return;
     // The server writes the surface and the organization's wallet over what stands here.
     const made = await call('POST /api/chat/payments/create-checkout', {
       body: {
-        amount,
+        amount: typed,
         surface: 'chat',
         target_wallet_owner_type: 'organization',
         return_url: `${location.origin}/top-up/return`,
@@ -80,7 +83,7 @@ function TopUpHere({
       onClose={onClose}
       submit={submit}
       label="Pay"
-      is_ready={typeof amount === 'number' && amount >= min && amount <= max}
+      is_ready={typed !== undefined && typed >= min && typed <= max}
     >
       <Text size="sm">
         You pay at the payment provider and come back. The money goes to your organization's wallet,
@@ -97,9 +100,4 @@ function TopUpHere({
       />
     </FormModal>
   );
-}
-
-function roundedUp(amount: number, currency: string): number {
-  const coins = 10 ** inputDigits(currency);
-  return Math.ceil(amount * coins - 1e-6) / coins;
 }

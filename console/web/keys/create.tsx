@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
 import { may, useMe } from '../session/me';
 import type { NewKey } from './shown-once';
@@ -55,7 +56,7 @@ export function CreateDialog({
       name: name.trim(),
       team_id,
       allowed_models: models.length > 0 ? models : null,
-      max_budget: typeof budget === 'number' ? budget : null,
+      max_budget: typedNumber(budget) ?? null,
       expires_at: life ? new Date(Date.now() + Number(life) * DAY_MS).toISOString() : null,
     };
     const made = is_manager
@@ -72,7 +73,7 @@ export function CreateDialog({
       onClose={onClose}
       submit={submit}
       label="Make the key"
-      is_ready={name.trim() !== ''}
+      is_ready={name.trim() !== '' && (budget === '' || typedNumber(budget) !== undefined)}
     >
       <TextInput
         label="Name"

@@ -38,6 +38,7 @@ export function CsvButton<Item>({
 
 /** A cell; what a spreadsheet would take for a formula is marked as text. */
 function cellText(text: string): string {
-  const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
+  const is_number = /^-?\d+(\.\d+)?$/.test(text);
+  const safe = /^[=+\-@\t\r]/.test(text) && !is_number ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

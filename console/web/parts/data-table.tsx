@@ -45,7 +45,7 @@ export function DataTable<Item, Data extends Parts>({
   actions?: ((item: Item) => ReactNode) | undefined;
 }) {
   const { data, error, refetch } = query;
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
   if (data === undefined) return <LoadingRows />;
   const items = itemsOf(data);
   if (items.length === 0 && cursor === undefined) return <>{empty}</>;

@@ -1,6 +1,7 @@
 import { useNavigate, useSearch } from '@tanstack/react-router';
 
-// Filters are the query of the page's address: they can be sent to somebody, and Back undoes them.
+// Filters are the query of the page's address: they can be sent to somebody. Back returns to the
+// page of the list before; what is typed into filters leaves no pages behind.
 
 type Reader<T> = (given: unknown) => T | undefined;
 type Shape = Record<string, Reader<unknown>>;
@@ -33,7 +34,11 @@ export function useFilters<S extends Shape>(
     const first_page = 'cursor' in shape && !('cursor' in change) ? { cursor: undefined } : {};
     const next = { ...filters, ...first_page, ...change };
     const kept = Object.entries(next).filter(([, value]) => value !== undefined && value !== '');
-    void navigate({ to: '.', search: Object.fromEntries(kept) as never, replace: true });
+    void navigate({
+      to: '.',
+      search: Object.fromEntries(kept) as never,
+      replace: !('cursor' in change),
+    });
   };
   return [filters, set];
 }

@@ -1,7 +1,7 @@
 import { Alert, Button, Group, Stack } from '@mantine/core';
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { Refusal } from '../api/client';
-import { intentKey } from '../api/queries';
+import { intentKey, isOther } from '../api/queries';
 import { Dialog } from './dialog';
 
 /**
@@ -46,10 +46,8 @@ export function FormModal({
     try {
       await submit(key.current);
     } catch (refusal) {
-      setError(refusal instanceof Refusal ? refusal.message : 'This is a fault of the console.');
-      // What was refused is not what is asked next: another try is another intent.
-      if (refusal instanceof Refusal && refusal.status >= 400 && refusal.status < 500)
-        key.current = intentKey();
+      setError(refusal instanceof Refusal ? wordsOf(refusal) : 'This is a fault of the console.');
+      if (isOther(refusal)) key.current = intentKey();
     } finally {
       setBusy(false);
     }
@@ -81,4 +79,10 @@ export function FormModal({
       </form>
     </Dialog>
   );
+}
+
+function wordsOf({ code, message }: Refusal): string {
+  return code === 'idempotency_key_reused'
+    ? 'The first try may have gone through, with what stood here then. Close this and look before you do it again.'
+    : message;
 }

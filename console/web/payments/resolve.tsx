@@ -3,6 +3,7 @@ import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { refresh } from '../api/queries';
+import { typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
 import { Money } from '../parts/money';
 import { wordsOfRefusal } from './refusals';
@@ -43,7 +44,7 @@ export function ResolveDialog({
     const body = {
       action,
       reason,
-      ...(needs_amount && typeof amount === 'number' ? { amount } : {}),
+      ...(needs_amount ? { amount: typedNumber(amount) } : {}),
     };
     try {
       const names = { id: payment.id };

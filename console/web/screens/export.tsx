@@ -25,7 +25,7 @@ export function Export() {
     ...reading('GET /api/exports/:id', { names: { id } }),
     refetchInterval: ({ state }) => (state.data && !isUnderWay(state.data) ? 60_000 : 1_000),
   });
-  if (error)
+  if (error && data === undefined)
     return (
       <Page title="Export">
         <Failure error={error} retry={() => void refetch()} />

@@ -48,7 +48,7 @@ function Payer() {
     ...reading('GET /api/wallets/balance'),
     refetchInterval: 30_000,
   });
-  if (error) return <Failure error={error} />;
+  if (error && data === undefined) return <Failure error={error} />;
   return (
     <Card withBorder component="section">
       <Title order={2} size="h4">
@@ -88,7 +88,7 @@ function Payer() {
 
 function Waiting({ me }: { me: Me }) {
   const { data, error } = useQuery({ ...openTickets(me), refetchInterval: 30_000 });
-  if (error) return <Failure error={error} />;
+  if (error && data === undefined) return <Failure error={error} />;
   const count = data !== undefined && 'total' in data ? data.total : undefined;
   return (
     <Card withBorder component="section">
@@ -128,7 +128,7 @@ function useWeek() {
 function Spent() {
   const { data, error } = useWeek();
   const { data: balance } = useQuery(reading('GET /api/wallets/balance'));
-  if (error) return <Failure error={error} />;
+  if (error && data === undefined) return <Failure error={error} />;
   const burn = data ? data.totals.cost / DAYS : 0;
   const left = balance?.effective_available_balance ?? 0;
   const ends = burn > 0 && left > 0 ? new Date(Date.now() + (left / burn) * DAY_MS) : undefined;
@@ -162,7 +162,7 @@ function TopModels() {
   const { data, error } = useQuery(
     reading('GET /api/spend/top', { query: { from, by: 'model', limit: 5 } }),
   );
-  if (error) return <Failure error={error} />;
+  if (error && data === undefined) return <Failure error={error} />;
   return (
     <Card withBorder component="section">
       <Title order={2} size="h4">

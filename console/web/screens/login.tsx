@@ -20,7 +20,7 @@ export function Login() {
   const navigate = useNavigate();
   const go = () => {
     queries.clear();
-    const page = next.startsWith('/') && !next.startsWith('//') ? next : '/';
+    const page = /^\/(?![/\\])/.test(next) ? next : '/';
     void navigate({ href: page, replace: true });
   };
   return (
@@ -35,7 +35,7 @@ export function Login() {
           </div>
           {failed && (
             <Alert color="red" role="alert" title="You are not signed in">
-              {failed}
+              {failures[failed] ?? 'The sign-in did not work. Begin it again, or ask an admin.'}
             </Alert>
           )}
           {code ? (
@@ -48,6 +48,16 @@ export function Login() {
     </Center>
   );
 }
+
+/** Why a sign-in at an identity provider did not work, by the code that the server sends. */
+const failures: Readonly<Record<string, string>> = {
+  other_browser: 'This sign-in was begun in another browser, or too long ago. Begin it again.',
+  other_provider: 'Another identity provider answered than the one that was asked. Begin again.',
+  provider_refused: 'The identity provider did not sign you in.',
+  permission_denied: 'Nobody has let this account in. Ask an admin for an invitation.',
+  rate_limit_exceeded: 'Too many sign-ins came from here. Wait a minute.',
+  unavailable: 'The API cannot be reached at present. Try again in a moment.',
+};
 
 function OneTime({ code, onDone }: { code: string; onDone: () => void }) {
   const [is_busy, setBusy] = useState(false);

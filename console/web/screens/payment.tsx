@@ -34,7 +34,7 @@ export function Payment() {
   const { payment, admin, error, refetch, is_known } = usePayment(id);
   const me = useMe();
   const [dialog, setDialog] = useState<'refund' | 'resolve'>();
-  if (error)
+  if (error && payment === undefined)
     return (
       <Page title="Payment">
         <Failure error={error} retry={refetch} />

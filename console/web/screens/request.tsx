@@ -21,7 +21,7 @@ export function Request() {
     // What an answer cost, and what its end was, may come a moment after the call.
     refetchInterval: ({ state }) => (state.data?.settlement ? false : 5_000),
   });
-  if (error)
+  if (error && data === undefined)
     return (
       <Page title="A call">
         <Failure error={error} retry={() => void refetch()} />

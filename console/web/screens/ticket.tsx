@@ -24,7 +24,7 @@ export function Ticket() {
     refetchInterval: 15_000,
   });
   const [dialog, setDialog] = useState<'approve' | 'deny'>();
-  if (error)
+  if (error && data === undefined)
     return (
       <Page title="Ticket">
         <Failure error={error} retry={() => void refetch()} />

@@ -70,7 +70,12 @@ export function Tickets() {
       }
     >
       <Filters {...{ filters, set, decides }} />
-      <BulkDecision chosen={chosen} clear={() => setChosen(new Set())} />
+      <BulkDecision
+        chosen={chosen}
+        clear={(ids) =>
+          setChosen((before) => new Set(ids && [...before].filter((id) => !ids.includes(id))))
+        }
+      />
       <DataTable
         label="Tickets"
         query={query}

@@ -49,7 +49,7 @@ export function TopUpReturn() {
     // Balances are read after the payment is completed, never with it.
     if (is_done) void refresh('/api/wallets', '/api/me', '/api/tickets', '/api/payments/history');
   }, [is_done]);
-  if (error)
+  if (error && data === undefined)
     return (
       <Page title="Top up">
         <Failure error={error} retry={() => void refetch()} />

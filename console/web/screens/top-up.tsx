@@ -2,7 +2,8 @@ import { Alert, Button, Group, NumberInput, Select, Stack, Text } from '@mantine
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useRef, useState } from 'react';
 import { type Answer, call } from '../api/client';
-import { intentKey, reading } from '../api/queries';
+import { intentKey, isOther, reading } from '../api/queries';
+import { roundedUp, typedNumber } from '../base/decimals';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { inputDigits, Money, moneyText } from '../parts/money';
 import { Page } from '../parts/page';
@@ -20,7 +21,7 @@ export function TopUp() {
   const me = useMe();
   const { data, error, refetch } = useQuery(reading('GET /api/payments/settings'));
   const [{ canceled }] = useFilters(shape);
-  if (error)
+  if (error && data === undefined)
     return (
       <Page title="Top up">
         <Failure error={error} retry={() => void refetch()} />
@@ -76,7 +77,7 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
   const { currency, min_topup_amount: min, max_topup_amount: max } = settings;
   const [amount, setAmount] = useState<number | string>(
     asked > 0
-      ? roundedUp(Math.max(asked, min), currency)
+      ? roundedUp(Math.max(asked, min), inputDigits(currency))
       : (settings.allowed_topup_amounts[0] ?? min),
   );
   const targets = targetsOf(settings, me);
@@ -84,16 +85,18 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
   const [problem, setProblem] = useState<string>();
   const [is_busy, setBusy] = useState(false);
   const key = useRef(intentKey());
-  const is_ready = typeof amount === 'number' && amount >= min && amount <= max && target !== null;
+  const typed = typedNumber(amount);
+  const is_fit = typed !== undefined && typed >= min && typed <= max;
+  const is_ready = is_fit && target !== null;
   const submit = async (event: FormEvent) => {
     event.preventDefault();
-    if (!is_ready || is_busy || typeof amount !== 'number') return;
+    if (!is_ready || is_busy || typed === undefined) return;
     setBusy(true);
     setProblem(undefined);
     try {
-      location.assign(await begin(amount, target ?? '', key.current));
+      location.assign(await begin(typed, target ?? '', key.current));
     } catch (refusal) {
-      key.current = intentKey();
+      if (isOther(refusal)) key.current = intentKey();
       setProblem(wordsOf(refusal));
       setBusy(false);
     }
@@ -105,8 +108,8 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
           {settings.allowed_topup_amounts.map((one) => (
             <Button
               key={one}
-              variant={amount === one ? 'filled' : 'default'}
-              aria-pressed={amount === one}
+              variant={typed === one ? 'filled' : 'default'}
+              aria-pressed={typed === one}
               onClick={() => setAmount(one)}
             >
               {moneyText(one, currency)}
@@ -120,11 +123,7 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
           onChange={setAmount}
           decimalScale={inputDigits(currency)}
           thousandSeparator=" "
-          error={
-            typeof amount === 'number' && (amount < min || amount > max)
-              ? 'This is outside what is allowed.'
-              : undefined
-          }
+          error={typed !== undefined && !is_fit ? 'This is outside what is allowed.' : undefined}
         />
         <Select
           label="Into the wallet of"
@@ -139,7 +138,7 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
           </Alert>
         )}
         <Button type="submit" loading={is_busy} disabled={!is_ready}>
-          {typeof amount === 'number' ? `Pay ${moneyText(amount, currency)}` : 'Pay'}
+          {typed === undefined ? 'Pay' : `Pay ${moneyText(typed, currency)}`}
         </Button>
       </Stack>
     </form>
@@ -172,9 +171,4 @@ function targetsOf({ topup_target_scopes: scopes }: Settings, me: Me) {
       all.push({ value: `team ${team_id}`, label: `the team ${name}` });
   if (scopes.includes('user') && me.user !== null) all.push({ value: 'user', label: 'yourself' });
   return all;
-}
-
-function roundedUp(amount: number, currency: string): number {
-  const coins = 10 ** inputDigits(currency);
-  return Math.ceil(amount * coins - 1e-6) / coins;
 }

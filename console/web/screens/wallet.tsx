@@ -56,7 +56,7 @@ export function Wallet() {
     ...reading('GET /api/wallets/:id', { names: { id } }),
     refetchInterval: 30_000,
   });
-  if (error)
+  if (error && data === undefined)
     return (
       <Page title="Wallet">
         <Failure error={error} retry={() => void refetch()} />

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
 import { useMe } from '../session/me';
 
@@ -44,6 +45,7 @@ export function BudgetDialog({
   const [owner_type, setType] = useState<OwnerType>('team');
   const [owner_id, setOwner] = useState<string | null>(null);
   const [limit, setLimit] = useState<number | string>('');
+  const typed = typedNumber(limit);
   const [window, setWindow] = useState<Budget['window']>('month');
   const [on_exceed, setBeyond] = useState<Budget['on_exceed']>('refuse');
   useEffect(() => {
@@ -54,8 +56,8 @@ export function BudgetDialog({
     setBeyond(budget?.on_exceed ?? 'refuse');
   }, [opened, budget]);
   const submit = async (idempotency_key: string) => {
-    if (typeof limit !== 'number') return;
-    const said = { limit, window, on_exceed };
+    if (typed === undefined) return;
+    const said = { limit: typed, window, on_exceed };
     if (budget)
       await call('PUT /api/budgets/:id', { names: { id: budget.id }, body: said, idempotency_key });
     else
@@ -74,7 +76,7 @@ export function BudgetDialog({
       onClose={onClose}
       submit={submit}
       label={budget ? 'Change' : 'Make the budget'}
-      is_ready={typeof limit === 'number' && has_owner}
+      is_ready={typed !== undefined && has_owner}
     >
       {budget === undefined && (
         <>

@@ -31,7 +31,7 @@ export function Organization() {
   const { data, error, refetch } = useQuery(
     reading('GET /api/wallet-settings/:id', { names: { id } }),
   );
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
   if (data === undefined) return <LoadingRows />;
   return (
     <Stack maw={520}>

@@ -1,6 +1,6 @@
 import { Button, Group, Stack } from '@mantine/core';
 import { type FormEvent, type ReactNode, useRef, useState } from 'react';
-import { intentKey } from '../api/queries';
+import { intentKey, isOther } from '../api/queries';
 import { act } from '../parts/act';
 
 export interface Step {
@@ -27,10 +27,15 @@ export function StepForm({
     if (!is_ready || is_busy) return;
     setBusy(true);
     await act(async () => {
-      await submit(key.current);
+      try {
+        await submit(key.current);
+      } catch (refusal) {
+        if (isOther(refusal)) key.current = intentKey();
+        throw refusal;
+      }
+      key.current = intentKey();
       onDone();
     });
-    key.current = intentKey();
     setBusy(false);
   };
   return (

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call, send } from '../api/client';
 import { queries, reading, refresh } from '../api/queries';
+import { typedNumber } from '../base/decimals';
 import { State } from '../parts/badge';
 import { Money } from '../parts/money';
 import { useMe } from '../session/me';
@@ -215,7 +216,7 @@ export function WalletStep({ onDone }: Step) {
   const submit = async (idempotency_key: string) => {
     const body = {
       target_wallet_owner_type: 'organization' as const,
-      amount: Number(amount),
+      amount: typedNumber(amount) ?? 0,
       description: 'The first credit',
     };
     await call('POST /api/wallets/credit', { body, idempotency_key });
@@ -235,11 +236,7 @@ export function WalletStep({ onDone }: Step) {
           )}
         </Group>
       )}
-      <StepForm
-        label="Credit it"
-        is_ready={typeof amount === 'number' && amount > 0}
-        {...{ submit, onDone }}
-      >
+      <StepForm label="Credit it" is_ready={(typedNumber(amount) ?? 0) > 0} {...{ submit, onDone }}>
         <Text>
           Calls are paid from a wallet, before they are made. Later people top up by card.
         </Text>

@@ -14,14 +14,15 @@ export function BulkDecision({
   clear,
 }: {
   chosen: ReadonlySet<string>;
-  clear: () => void;
+  /** Takes these out of the choice; without any, all. */
+  clear: (ids?: readonly string[]) => void;
 }) {
   const [verdict, setVerdict] = useState<'approve' | 'deny'>();
   const [results, setResults] = useState<Results>();
   const ids = [...chosen].slice(0, TOGETHER_MAX);
   const close = () => {
     setVerdict(undefined);
-    if (results) clear();
+    if (results) clear(ids);
     setResults(undefined);
   };
   if (ids.length === 0 && verdict === undefined) return null;
@@ -35,14 +36,16 @@ export function BulkDecision({
   const word = verdict === 'deny' ? 'Deny' : 'Approve';
   return (
     <Group gap="xs">
-      <Text>{ids.length} chosen</Text>
+      <Text>
+        {chosen.size} chosen{chosen.size > ids.length && `, of which ${ids.length} go at a time`}
+      </Text>
       <Button size="xs" onClick={() => setVerdict('approve')}>
         Approve all
       </Button>
       <Button size="xs" variant="default" onClick={() => setVerdict('deny')}>
         Deny all
       </Button>
-      <Button size="xs" variant="subtle" onClick={clear}>
+      <Button size="xs" variant="subtle" onClick={() => clear()}>
         Choose none
       </Button>
       <FormModal

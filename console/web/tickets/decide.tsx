@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call, Refusal } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { roundedUp, typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
 import { exactText, inputDigits, moneyText } from '../parts/money';
 import { may, useMe } from '../session/me';
@@ -57,23 +58,26 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
     ...reading('GET /api/wallets', { query: { owner_type: 'organization', per_page: 1 } }),
     enabled: ticket !== undefined && may(me, 'org:billing'),
   });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: read anew, it leaves what was typed.
   useEffect(() => {
     if (ticket === undefined) return;
     const best = bestWallet(ticket);
     setWallet(best?.wallet_id ?? null);
-    setAmount(best ? roundedUp(best.shortfall, ticket.currency) : '');
+    setAmount(best ? roundedUp(best.shortfall, inputDigits(ticket.currency)) : '');
     setSource(null);
     setNote('');
-  }, [ticket]);
+  }, [ticket?.id]);
   if (shown === undefined) return null;
   const chosen = shown.wallets.find((one) => one.wallet_id === wallet_id);
   const is_short = (chosen?.shortfall ?? 0) > 0;
+  const is_bank = chosen?.owner_type === 'organization';
+  const typed = typedNumber(amount);
   const bank = wallets?.wallets[0];
   const submit = async (idempotency_key: string) => {
     const body = {
-      ...(is_short && typeof amount === 'number' ? { amount } : {}),
+      ...(is_short && typed !== undefined ? { amount: typed } : {}),
       ...(is_short && wallet_id ? { wallet_id } : {}),
-      ...(is_short && source ? { from_wallet_id: source } : {}),
+      ...(is_short && source && !is_bank ? { from_wallet_id: source } : {}),
       ...(note === '' ? {} : { note }),
     };
     await decide(shown, () =>
@@ -88,7 +92,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
       onClose={onClose}
       submit={submit}
       label="Approve"
-      is_ready={!is_short || typeof amount === 'number'}
+      is_ready={!is_short || typed !== undefined}
     >
       <Text>
         {shown.asked_by} asks {shown.model} for at most{' '}
@@ -116,7 +120,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
             onChange={(value) => {
               setWallet(value);
               const found = shown.wallets.find((one) => one.wallet_id === value);
-              if (found) setAmount(roundedUp(found.shortfall, shown.currency));
+              if (found) setAmount(roundedUp(found.shortfall, inputDigits(shown.currency)));
             }}
             allowDeselect={false}
           />
@@ -130,7 +134,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
             thousandSeparator=" "
             data-autofocus
           />
-          {bank && chosen?.owner_type !== 'organization' && (
+          {bank && !is_bank && (
             <Select
               label="The money"
               data={[
@@ -163,9 +167,10 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
 export function DenyDialog({ ticket, onClose }: Dialog) {
   const shown = useLast(ticket);
   const [reason, setReason] = useState('');
+  // biome-ignore lint/correctness/useExhaustiveDependencies: read anew, it leaves what was typed.
   useEffect(() => {
     if (ticket !== undefined) setReason('');
-  }, [ticket]);
+  }, [ticket?.id]);
   if (shown === undefined) return null;
   const submit = async (idempotency_key: string) => {
     const body = reason === '' ? {} : { reason };
@@ -209,10 +214,4 @@ function useLast(ticket: CostTicket | undefined): CostTicket | undefined {
 /** The wallet that the ticket itself counts its shortfall by: the fullest one. */
 function bestWallet({ wallets, wallet_owner_type }: CostTicket) {
   return wallets.find(({ owner_type }) => owner_type === wallet_owner_type) ?? wallets[0];
-}
-
-/** To a whole unit of the currency's smallest coin: people do not credit nanos. */
-function roundedUp(amount: number, currency: string): number {
-  const coins = 10 ** inputDigits(currency);
-  return Math.ceil(amount * coins - 1e-6) / coins;
 }

@@ -3,6 +3,7 @@ import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { refresh } from '../api/queries';
+import { amountOf, nanosOf, typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
 import { Money, moneyText } from '../parts/money';
 import type { WalletRow } from './words';
@@ -41,7 +42,7 @@ export function MoveDialog({
   }, [move]);
   if (wallet === undefined) return null;
   const { title, label, done } = words[move ?? 'credit'];
-  const moved = typeof amount === 'number' ? amount : 0;
+  const moved = typedNumber(amount) ?? 0;
   const submit = async (idempotency_key: string) => {
     if (move === undefined) return;
     await send(move, wallet, { amount: moved, note }, idempotency_key);
@@ -103,18 +104,20 @@ function AfterValues({
         </Table.Tr>
       </Table.Thead>
       <Table.Tbody>
-        {sides.map(({ row, by }) => (
-          <Table.Tr key={row.wallet_id}>
-            <Table.Td>{row.owner_name}</Table.Td>
-            <Table.Td ta="right">
-              <Money amount={row.balance} currency={row.currency} />
-            </Table.Td>
-            <Table.Td ta="right">
-              <Money amount={row.balance + by} currency={row.currency} fw={600} />
-              {row.balance + by < 0 && <Text size="sm">more than it has</Text>}
-            </Table.Td>
-          </Table.Tr>
-        ))}
+        {sides
+          .map(({ row, by }) => ({ row, after: amountOf(nanosOf(row.balance) + nanosOf(by)) }))
+          .map(({ row, after }) => (
+            <Table.Tr key={row.wallet_id}>
+              <Table.Td>{row.owner_name}</Table.Td>
+              <Table.Td ta="right">
+                <Money amount={row.balance} currency={row.currency} />
+              </Table.Td>
+              <Table.Td ta="right">
+                <Money amount={after} currency={row.currency} fw={600} />
+                {after < 0 && <Text size="sm">more than it has</Text>}
+              </Table.Td>
+            </Table.Tr>
+          ))}
       </Table.Tbody>
     </Table>
   );

@@ -1,4 +1,5 @@
 import type { Answer } from '../api/client';
+import { amountOf, nanosOf } from '../base/decimals';
 
 export type WalletRow = Answer<'GET /api/wallets/:id'>;
 
@@ -7,9 +8,10 @@ export function standing(
   { balance, reserved, low_balance_threshold }: WalletRow,
   threshold_of_all: number | undefined,
 ) {
-  const has = balance + reserved;
-  if (has < 0) return { word: 'in debt', kind: 'bad' } as const;
-  if (has === 0) return { word: 'depleted', kind: 'bad' } as const;
+  const nanos = nanosOf(balance) + nanosOf(reserved);
+  const has = amountOf(nanos);
+  if (nanos < 0n) return { word: 'in debt', kind: 'bad' } as const;
+  if (nanos === 0n) return { word: 'depleted', kind: 'bad' } as const;
   const threshold = low_balance_threshold ?? threshold_of_all;
   if (threshold !== undefined && has < threshold) return { word: 'low', kind: 'waiting' } as const;
   return { word: 'healthy', kind: 'good' } as const;

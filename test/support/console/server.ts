@@ -104,6 +104,14 @@ interface Heard {
   body: string;
 }
 
+const provider = {
+  id: 'iss_1',
+  name: 'Example',
+  issuer: 'https://id.example',
+  client_id: 'console',
+  authorization_url: 'https://id.example/authorize',
+};
+
 /** What stands in an API's place and keeps what it hears; it signs anybody in. */
 export async function startListener(version = '1.5.0') {
   const heard: Heard[] = [];
@@ -117,6 +125,12 @@ export async function startListener(version = '1.5.0') {
       user_id: 'user_1',
       expires_at: new Date(Date.now() + 60_000).toISOString(),
     };
+    // A stream of events that goes on for as long as it is read.
+    if (url === '/v1/events/stream') {
+      res.writeHead(200, { 'content-type': 'text/event-stream' });
+      res.write(': here\n\n');
+      return;
+    }
     res.setHeader('content-type', 'application/json');
     res.setHeader('set-cookie', 'of-the-api=1');
     if (url === '/v1/sessions') res.statusCode = 201;
@@ -125,7 +139,11 @@ export async function startListener(version = '1.5.0') {
       res.statusCode = 302;
       res.setHeader('location', 'https://bucket.example/file');
     }
-    res.end(JSON.stringify(url === '/health' ? { status: 'ok', version } : session));
+    const answers: Record<string, object> = {
+      '/health': { status: 'ok', version },
+      '/v1/issuers': { issuers: [provider] },
+    };
+    res.end(JSON.stringify(answers[url] ?? session));
   });
   const port = await listen(server, 0, { host: '127.0.0.1' });
   return {

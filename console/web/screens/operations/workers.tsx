@@ -31,7 +31,7 @@ function Inside() {
     ...reading('GET /api/workers/status'),
     refetchInterval: LOOK_MS,
   });
-  if (error) return <Failure error={error} retry={() => void refetch()} />;
+  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
   if (data === undefined) return <Loading />;
   return (
     <Page title="Workers" about="Who does the work behind the API, and what waits for them.">
