@@ -50,7 +50,7 @@ export async function forward(
   const session = await cookies.read(ctx);
   // A cookie that this one cannot open may be of a key that the next instance knows already.
   if (session === undefined) throw signedOut();
-  requireSameOrg(ctx, session);
+  if (row.method !== 'get') requireSameOrg(ctx, session);
   await api.requireFit();
   const body = row.method === 'get' ? undefined : await readObject(ctx);
   const gone = goneOf(ctx);

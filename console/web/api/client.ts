@@ -54,7 +54,7 @@ export function call<R extends Route>(route: R, given: Given<R> = {}): Promise<A
 /** The organization that this tab shows to an operator; undefined: it is nobody's choice. */
 let shown_org: string | undefined;
 
-/** From now on the server refuses what this tab asks once another tab has chosen another one. */
+/** From now on the server refuses to change anything for this tab in another one. */
 export function showOrg(org_id: string | undefined): void {
   shown_org = org_id;
 }
