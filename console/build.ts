@@ -7,9 +7,9 @@ import { buildForUse, cacheFolder, loadConfig } from '../runtime/config';
 import { root } from '../runtime/root';
 
 const web = path.join(root, 'console/web');
-// Packages are as the lock file says; the builder is one of them.
 /** The highest is a tenth smaller and takes ten times as long. */
 const BROTLI_QUALITY = 9;
+// Packages are as the lock file says; the builder is one of them.
 const beside = ['package-lock.json', 'console/build.ts'];
 
 /**

@@ -114,7 +114,7 @@ async function asked(
   await places.api.requireFit();
   await requireLiving(ctx, places, session);
   const kept = session.chat;
-  if (kept !== undefined && kept.expires_at > Date.now()) {
+  if (kept !== undefined) {
     const answer = await ask(gateway, kept.key);
     if (answer.status !== 401) return answer;
     answer.body.resume();
@@ -146,9 +146,9 @@ async function makeKey(
   if (session.user_id === null)
     throw new AppError('permission_denied', 'The chat is for people: sign in as one.');
   // A ticket is bound to the key that asked, so the session has one for as long as it lives.
-  const { expires_at } = session;
+  const expires_at = new Date(session.expires_at).toISOString();
   const name = `chat ${new Date().toISOString()} ${randomBytes(4).toString('hex')}`;
-  const body = { name, expires_at: new Date(expires_at).toISOString() };
+  const body = { name, expires_at };
   const make = (path: string, more: object = {}) =>
     api.ask({
       method: 'POST',
@@ -167,7 +167,7 @@ async function makeKey(
       throw isForbidden(error) ? refusal : error;
     });
   });
-  return { key: String(made.key), name, expires_at };
+  return { key: String(made.key), name };
 }
 
 function isForbidden(error: unknown): boolean {

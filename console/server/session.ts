@@ -10,12 +10,10 @@ const COOKIE = '__Host-Http-svc';
 const SIGN_IN_COOKIE = '__Host-Http-svc-sign-in';
 const SIGN_IN_S = 600;
 
-/** The gateway key of a session's chat, which the API has made for it. */
+/** The gateway key of a session's chat, which the API has made for it and which ends with it. */
 export interface ChatKey {
   key: string;
   name: string;
-  /** Milliseconds since 1970. */
-  expires_at: number;
 }
 
 /** What the cookie holds. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { apiTypes } from '../../console/api-types';
 import { rows } from '../../console/server/table';
-import { apiTypes } from '../../console/types';
 import { root } from '../../runtime/root';
 
 interface Operation {

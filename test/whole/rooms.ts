@@ -109,7 +109,7 @@ export const domain: Record<string, string> = {
 export const console_rooms: Record<string, string> = {
   server: '',
   main: 'server',
-  types: 'server',
+  'api-types': 'server',
   build: '',
   web: '',
 };
