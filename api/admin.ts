@@ -18,6 +18,7 @@ import { openDatabase } from '../runtime/database';
 import { temporalAddress } from '../temporal/connection';
 import { prepare } from '../temporal/prepare';
 import { runExports } from './admin-exports';
+import { runPrices } from './admin-prices';
 import { runSpend } from './admin-spend';
 
 const commands: Record<string, { words: string; run: Command }> = {
@@ -51,6 +52,11 @@ const commands: Record<string, { words: string; run: Command }> = {
     words:
       '"spend rebuild [org_id]" folds the ledger into spend anew, of one organization or of all; the old figures are read meanwhile',
     run: (db, args) => runSpend(db, args, print),
+  },
+  prices: {
+    words:
+      '"prices import" proposes prices from catalogs; diff, apply, undo, list and check go on from there',
+    run: (db, args) => runPrices(db, args, print),
   },
   outbox: {
     words: 'list the messages to Temporal that were given up; "outbox resend" sends them once more',
