@@ -70,8 +70,9 @@ export const api: Record<string, string> = {
   'admin-exports': '',
   'price-words': '',
   'admin-prices': 'answers price-words',
+  'admin-setup': '',
   'admin-spend': '',
-  admin: 'admin-exports admin-prices admin-spend',
+  admin: 'admin-exports admin-prices admin-setup admin-spend',
   verify: '',
 };
 

@@ -1,6 +1,7 @@
 import { Checkbox, Stack, Table, Text, Title } from '@mantine/core';
 import type { ReactNode } from 'react';
 import type { Answer } from '../api/client';
+import { type Amount, amounts } from './words';
 
 export type Proposal = Answer<'GET /api/admin/price-plan'>;
 type Row = Proposal['diff']['rows'][number];
@@ -148,7 +149,7 @@ function Changes({ row: { changes, doubts, is_empty, coming, lost } }: { row: Ro
     <Stack gap={2}>
       {changes.map(({ amount, was, now, percent }) => (
         <Text size="sm" key={amount}>
-          {amount}: {was === null ? '' : `${was} → `}
+          {amountWords(amount)}: {was === null ? '' : `${was} → `}
           <b>{now ?? 'none'}</b>
           {percent === null ? '' : ` (${percent} %)`}
         </Text>
@@ -167,6 +168,13 @@ function Changes({ row: { changes, doubts, is_empty, coming, lost } }: { row: Ro
       )}
     </Stack>
   );
+}
+
+/** `above 200000: input_per_1m` in words. */
+function amountWords(amount: string): string {
+  const [name = '', ...before] = amount.split(': ').reverse();
+  const words: string = amounts[name as Amount] ?? name;
+  return [words, ...before.reverse()].join(', ');
 }
 
 function Names({ title, names }: { title: string; names: readonly string[] }) {
