@@ -5,8 +5,9 @@ import { answer, answerOf, lastText, relay, standIn, type Visit } from './relay'
 import { type Signing, signatureError } from './sigv4';
 
 /**
- * Bedrock's runtime: a signature over the raw path, or a Bedrock key; Messages by InvokeModel, whose
- * body has no model and no member that it does not know; binary streams; OpenAI's wire beside it.
+ * Bedrock's runtime: a signature over the raw path, or a Bedrock key; Messages by InvokeModel,
+ * whose body has no model and no member that it does not know; binary streams; OpenAI's wire beside
+ * it.
  *
  * Faults of a stream, asked for in the last message: `exception after=2`, `crc after=2`,
  * `half after=2` (it ends within a frame), `untyped`, `bytes` (one at a time), `late-usage` (what a

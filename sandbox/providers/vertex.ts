@@ -2,8 +2,8 @@ import { createVerify, type KeyObject } from 'node:crypto';
 import { answer, relay, standIn, type Visit } from './relay';
 
 /**
- * Vertex: tokens of Google with an end, got for a signed assertion; Claude by rawPredict, whose body
- * has no model; Gemini on OpenAI's wire.
+ * Vertex: tokens of Google with an end, got for a signed assertion; Claude by rawPredict, whose
+ * body has no model; Gemini on OpenAI's wire.
  */
 export interface VertexOptions {
   /** The key that the service account's assertions are checked by. */
