@@ -1,5 +1,6 @@
 import type { Gateway } from './call/call';
 import { closeSnapshot, retire, type Snapshot } from './call/snapshot';
+import { servedModels } from './config/targets';
 import { encodingOf } from './counting/tokenizer';
 import { families } from './families/table';
 import { isCovered } from './stages/policies';
@@ -13,8 +14,8 @@ export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void>
   const { providers, observability } = snapshot.settings;
   const { tokenizer, limits, telemetry } = gateway;
   // The first request need not wait for its encoding.
-  for (const { models } of providers.targets) {
-    for (const model of models) tokenizer.warm(encodingOf(model));
+  for (const { priced } of providers.targets.flatMap(servedModels)) {
+    tokenizer.warm(encodingOf(priced));
   }
   try {
     await telemetry.load(observability.otlp);

@@ -1,6 +1,6 @@
 import type { Context } from 'koa';
 import type { Gateway } from './call/call';
-import type { Shape } from './config/upstreams';
+import type { Shape } from './providers/kind';
 import { notAllowed, unknownModel } from './stages/choose';
 import type { Listed } from './upstreams/targets';
 
@@ -28,9 +28,12 @@ export async function showModel(
 ) {
   const models = await callable(ctx, gateway, shapes);
   const found = models.find(({ model }) => model === id);
-  if (found === undefined)
-    throw gateway.snapshot.providers.knows(id, [...shapes]) ? notAllowed(id) : unknownModel(id);
+  if (found === undefined) throw isServed(gateway, id, shapes) ? notAllowed(id) : unknownModel(id);
   ctx.body = wantsAnthropic(ctx) ? anthropicModel(found) : openaiModel(found);
+}
+
+function isServed({ snapshot }: Gateway, id: string, shapes: ReadonlySet<Shape>): boolean {
+  return snapshot.providers.models(shapes, null).some(({ model }) => model === id);
 }
 
 async function callable(

@@ -1,4 +1,5 @@
 import type { Gateway } from './call/call';
+import { providerOf, servedModels } from './config/targets';
 import { priceFor } from './control-plane/prices';
 
 /** Says whose word on a client's address is taken, if addresses are counted. */
@@ -19,11 +20,12 @@ export function logTrust({ snapshot, log }: Gateway): void {
 export async function logMissingPrices({ snapshot, control_plane, log }: Gateway): Promise<void> {
   const prices = await control_plane.prices();
   if (prices === undefined) return;
-  const unpriced = snapshot.settings.providers.targets.flatMap(({ provider, models }) =>
-    models
-      .filter((model) => priceFor(prices, { provider, model }) === undefined)
-      .map((model) => `${provider}/${model}`),
-  );
+  const unpriced = snapshot.settings.providers.targets.flatMap((row) => {
+    const provider = providerOf(row);
+    return servedModels(row)
+      .filter(({ priced }) => priceFor(prices, { provider, model: priced }) === undefined)
+      .map(({ priced }) => `${provider}/${priced}`);
+  });
   if (unpriced.length === 0) return;
   const models = [...new Set(unpriced)];
   log.warn({ models }, 'models have no price, and are refused: POST /v1/admin/model-pricing');

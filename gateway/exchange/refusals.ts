@@ -31,6 +31,13 @@ export function readRefusal(given: Refusal): Refused {
   };
 }
 
+/** True if a refusal speaks of the credential that was sent, and another one may be taken. */
+export function refusesCredential({ status, headers }: Refusal): boolean {
+  if (status === 401) return true;
+  const type = String(headers['x-amzn-errortype'] ?? '');
+  return status === 403 && /^(?:ExpiredToken|UnrecognizedClient)/.test(type);
+}
+
 /**
  * Answers the client with what its provider said. Throws our own refusal where the client is not
  * told that, or the provider said nothing.

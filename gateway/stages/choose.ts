@@ -10,12 +10,12 @@ import type { Candidate } from '../upstreams/targets';
 export function chooseTargets(call: Prepared): Routed {
   const { identity, request, snapshot, family } = call;
   const { model } = request;
-  const route = snapshot.providers.route(model, family.shapes, identity.allowed_models);
+  const route = snapshot.providers.route(model, family, identity.allowed_models);
   if (route === undefined) {
     // Only if nothing is forbidden may the client learn that a model is unknown, not forbidden.
     if (identity.allowed_models === null) throw unknownModel(model);
     const is_unknown =
-      mayUse(identity.allowed_models, model) && !snapshot.providers.knows(model, family.shapes);
+      mayUse(identity.allowed_models, model) && !snapshot.providers.knows(model, family);
     throw is_unknown ? unknownModel(model) : notAllowed(model);
   }
   const candidates = takersOf(call, snapshot.providers.order(route));
@@ -38,9 +38,9 @@ function takersOf(
   const { translations } = family;
   if (translations === undefined) return candidates;
   let lacking: unknown;
-  const takers = candidates.filter(({ target, model }) => {
+  const takers = candidates.filter(({ target, upstream }) => {
     try {
-      translations[target.shape]?.request(request, model);
+      translations[target.shape]?.request(request, upstream);
       return true;
     } catch (error) {
       lacking ??= error;
