@@ -92,6 +92,8 @@ export interface Providers {
 export interface Listed {
   model: string;
   provider: string;
+  /** What may serve it, as the price list names them. */
+  priced: readonly { provider: string; model: string }[];
 }
 
 const USER_AGENT = 'svc-gateway';
@@ -138,12 +140,20 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
     models(shapes, allowed) {
       const reachable = targets.filter(({ shape }) => shapes.has(shape));
       const served = reachable.flatMap(({ models, provider }) =>
-        models.map(({ name }): Listed => ({ model: name, provider })),
+        models.map(
+          ({ name, priced }): Listed => ({
+            ...{ model: name, provider, priced: [{ provider, model: priced }] },
+          }),
+        ),
       );
       const usable = served.filter(({ model }) => mayUse(allowed, model));
       const of_groups = [...groups]
         .filter(([, models]) => usable.some(({ model }) => models.includes(model)))
-        .map(([model]): Listed => ({ model, provider: GROUP_OWNER }));
+        .map(([model, models]): Listed => {
+          const members = usable.filter((one) => models.includes(one.model));
+          const priced = members.flatMap((one) => one.priced);
+          return { model, provider: GROUP_OWNER, priced };
+        });
       // A group goes before a model of its name.
       const alone = usable.filter(({ model }) => !groups.has(model));
       return firstOfEach([...alone, ...of_groups]);
@@ -204,9 +214,15 @@ function shuffled(tier: readonly Candidate[], random: () => number): Candidate[]
   return result;
 }
 
+/** Each name once, as the first of it says, with all that may serve it. */
 function firstOfEach(listed: Listed[]): Listed[] {
-  const seen = new Set<string>();
-  return listed.filter(({ model }) => !seen.has(model) && seen.add(model));
+  const found = new Map<string, Listed>();
+  for (const one of listed) {
+    const known = found.get(one.model);
+    const priced = [...(known?.priced ?? []), ...one.priced];
+    found.set(one.model, { ...(known ?? one), priced });
+  }
+  return [...found.values()];
 }
 
 function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Target {
