@@ -13,6 +13,7 @@ import * as imports from '../domain/prices/imports';
 import { makePlan, nameOf, type Plan, type Served } from '../domain/prices/plan';
 import { seller_names, sellerOf } from '../domain/prices/sellers';
 import { type ServedModels, servedBy } from '../domain/prices/served';
+import { undo } from '../domain/prices/undo';
 import type { Db } from '../domain/sql';
 import { catalogOf } from '../price-catalogs/given';
 import { ConfigError } from '../runtime/config';
@@ -59,7 +60,7 @@ async function run(db: Db, args: string[], print: Print): Promise<number> {
     return 0;
   }
   if (verb === 'apply') return apply(db, named, values, print);
-  if (verb === 'undo') return undo(db, named, print);
+  if (verb === 'undo') return giveBack(db, named, print);
   throw new ConfigError(usage);
 }
 
@@ -203,10 +204,10 @@ async function ask({ rows }: Diff, taken: readonly string[]): Promise<string[] |
   }
 }
 
-async function undo(db: Db, id: string, print: Print): Promise<number> {
+async function giveBack(db: Db, id: string, print: Print): Promise<number> {
   const { restored, removed, kept } = await db.transaction(async (trx) => {
     await actAs(trx, { actor: 'terminal' });
-    return imports.undo(trx, id, 'terminal');
+    return undo(trx, id, 'terminal');
   });
   print(
     `${restored.length} prices are back at the version before, ${removed.length} are gone again.`,

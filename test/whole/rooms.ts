@@ -107,7 +107,7 @@ export const domain: Record<string, string> = {
   spend: 'errors people sql',
   ledger:
     'audit-events errors events ids lists money named pages people secrets sql time-zones trace',
-  prices: 'digest errors ledger sql',
+  prices: 'digest errors events ledger sql',
   exports: 'copy-text errors ids money pages people secrets sql time-zones',
   payments: 'audit-events errors ledger lists money pages secrets sql',
 };
