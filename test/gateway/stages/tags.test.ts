@@ -1,4 +1,5 @@
 import { many } from '../../../domain/sql';
+import { tagsIn } from '../../../gateway/stages/tags';
 import {
   arrivals,
   chat,
@@ -32,6 +33,16 @@ test('tags are kept on the reservation, each once, and stay off the way upstream
   expect(row?.tags).toEqual(['nightly', 'report']);
   const [arrival] = await arrivals(world.models_url);
   expect(JSON.stringify(arrival)).not.toContain('nightly');
+});
+
+// As a client's bytes come in: UTF-8, which most write, and what is none is Latin-1.
+test.each([
+  ['Projekt-Ä, 日本 ,👩‍👩‍👧', 'utf8', ['Projekt-Ä', '日本', '👩‍👩‍👧']],
+  ['ä'.repeat(64), 'utf8', ['ä'.repeat(64)]],
+  ['Projekt-Ä', 'latin1', ['Projekt-Ä']],
+] as const)('%s in %s are the tags that were written', (given, encoding, tags) => {
+  const header = Buffer.from(given, encoding).toString('latin1');
+  expect(tagsIn({ req: { headers: { 'x-svc-tags': header } } as never })).toEqual(tags);
 });
 
 test.each([
