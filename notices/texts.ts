@@ -1,4 +1,4 @@
-import { fromNanos } from '../domain/money';
+import { decimalText } from '../domain/money';
 import type { MessageKind } from '../domain/notices/kinds';
 import type { FullNotice } from '../domain/notices/messages';
 
@@ -94,8 +94,10 @@ function spread(notices: readonly FullNotice[]): Text['facts'] {
 
 function shown(key: string, value: unknown, currency: string): string | null {
   if (value === undefined || value === null || typeof value === 'object') return null;
-  if (key.endsWith('_nanos')) return `${fromNanos(BigInt(value as string))} ${currency}`;
-  return String(value);
+  const text = String(value);
+  return key.endsWith('_nanos') && /^-?\d+$/.test(text)
+    ? `${decimalText(BigInt(text))} ${currency}`
+    : text;
 }
 
 /** A text without line breaks and control characters: it can end no header and begin no line. */
