@@ -44,6 +44,9 @@ export const types = [
   'gateway.config_rejected',
   'gateway.silent',
   'audit.broken',
+  'worker.missing',
+  'worker.behind',
+  'outbox.parked',
   'notice.disabled',
 ] as const;
 

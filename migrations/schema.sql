@@ -6056,6 +6056,22 @@ create table expiring_keys (
     cascade
 );
 
+-- What is wrong with the workers, until it is well again, so that each is told of once.
+create table worker_troubles (
+  -- The type of its event and what it is about: `worker.missing export`.
+  id text primary key,
+  first_seen_at timestamptz not null default clock_timestamp(),
+  told_at timestamptz,
+  -- Up to where it was told of, if it can grow: the newest message that was given up.
+  told_up_to timestamptz
+);
+
+-- When an API last asked how the workers are: one of them asks, for all.
+create table worker_looks (
+  is_one boolean primary key default true check (is_one),
+  looked_at timestamptz not null
+);
+
 create function open_notice_queue() returns trigger language plpgsql as $$
 begin
   insert into notice_queues (destination_id) values (new.id);
@@ -6065,23 +6081,6 @@ end $$;
 create trigger notice_destinations_queue after insert on notice_destinations
 for each row
 execute function open_notice_queue();
-
--- The kind of notice that an event is; null if nobody is told of it.
-create function notice_kind(p_type text, p_payload jsonb)
-returns text language sql immutable as $$
-  select case p_type
-    when 'cost_ticket.created' then 'ticket_created'
-    when 'cost_ticket.resolved' then 'ticket_resolved'
-    when 'wallet.balance_low' then 'balance_low'
-    when 'budget.threshold' then 'budget_threshold'
-    when 'payment.completed' then 'payment'
-    when 'payment.failed' then 'payment'
-    when 'payment.refunded' then case p_payload ->> 'cause' when 'dispute' then 'dispute' else 'refund' end
-    when 'key.expiring' then 'key_expiring'
-    when 'gateway.config_rejected' then 'gateway_config_rejected'
-    when 'gateway.silent' then 'gateway_silent'
-    when 'audit.broken' then 'audit_broken' end
-$$;
 
 -- Asks the workflow of a destination to look, once until it does. Whoever writes a notice keeps
 -- this row until the commit, so that the workflow, which takes back the wish before it looks, sees
@@ -6122,7 +6121,8 @@ end $$;
 create trigger events_tell after insert on events
 for each row when (new.type in ('cost_ticket.created', 'cost_ticket.resolved', 'wallet.balance_low',
   'budget.threshold', 'payment.completed', 'payment.failed', 'payment.refunded', 'key.expiring',
-  'gateway.config_rejected', 'gateway.silent', 'audit.broken'))
+  'gateway.config_rejected', 'gateway.silent', 'audit.broken', 'worker.missing', 'worker.behind',
+  'outbox.parked'))
 execute function tell_destinations();
 
 -- A link is good for its ticket as it is: one that opens again has links of its own.
@@ -6336,6 +6336,26 @@ execute function tell_new_threshold();
 create trigger wallets_tell_threshold after update of low_balance_threshold_nanos on wallets
 for each row when (new.low_balance_threshold_nanos is distinct from old.low_balance_threshold_nanos)
 execute function tell_new_threshold();
+
+-- The kind of notice that an event is; null if nobody is told of it.
+create function notice_kind(p_type text, p_payload jsonb)
+returns text language sql immutable as $$
+  select case p_type
+    when 'cost_ticket.created' then 'ticket_created'
+    when 'cost_ticket.resolved' then 'ticket_resolved'
+    when 'wallet.balance_low' then 'balance_low'
+    when 'budget.threshold' then 'budget_threshold'
+    when 'payment.completed' then 'payment'
+    when 'payment.failed' then 'payment'
+    when 'payment.refunded' then case p_payload ->> 'cause' when 'dispute' then 'dispute' else 'refund' end
+    when 'key.expiring' then 'key_expiring'
+    when 'gateway.config_rejected' then 'gateway_config_rejected'
+    when 'gateway.silent' then 'gateway_silent'
+    when 'audit.broken' then 'audit_broken'
+    when 'worker.missing' then 'worker_missing'
+    when 'worker.behind' then 'worker_behind'
+    when 'outbox.parked' then 'outbox_parked' end
+$$;
 
 ----------------------------------------------------------------------------------------------------
 -- Gateways
