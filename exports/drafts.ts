@@ -18,7 +18,7 @@ export async function draftIn(folder: string, base: string, attempt: string): Pr
   return path.join(folder, `${prefix}${attempt}`);
 }
 
-/** Deletes the drafts of a folder whose files are all written: workers that were killed left them. */
+/** Deletes what killed workers left in a folder whose files are all written. */
 export async function deleteDrafts(folder: string): Promise<void> {
   const names = await readdir(folder).catch(unlessMissing);
   for (const name of names ?? [])

@@ -1,4 +1,3 @@
-import { PLATFORM_STREAM } from '../events';
 import { type Db, many, maybe } from '../sql';
 
 // What is wrong with the workers is an event of the platform once, however often somebody looks.
@@ -78,7 +77,7 @@ async function isNews(trx: Db, id: string, { up_to }: WorkerTrouble): Promise<bo
 async function tell(trx: Db, { type, task_queue, worker, problem }: WorkerTrouble): Promise<void> {
   await many(
     trx,
-    `select append_event('${PLATFORM_STREAM}', :type, jsonb_build_object('worker', :worker::text, 'task_queue', :task_queue::text,
+    `select append_event('platform', :type, jsonb_build_object('worker', :worker::text, 'task_queue', :task_queue::text,
        'problem', :problem::text))`,
     { type, worker, task_queue, problem },
   );

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { namedVariable } from '../../runtime/config';
+import { notSet } from './variables';
 
 /**
  * The address of a server. Its query goes along with every request; what nobody would be sent is
@@ -125,7 +126,7 @@ function missingIn(section: string, servers: readonly Keyed[]): string[] {
   return servers.flatMap((server, at) =>
     server.api_key_env === undefined || serverKey(server)
       ? []
-      : `${section}[${at}].api_key_env: the environment variable ${server.api_key_env} is not set.`,
+      : notSet(`${section}[${at}].api_key_env`, server.api_key_env),
   );
 }
 
