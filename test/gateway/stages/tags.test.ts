@@ -45,6 +45,22 @@ test.each([
   expect(tagsIn({ req: { headers: { 'x-svc-tags': header } } as never })).toEqual(tags);
 });
 
+test('a session is the same one in UTF-8 of its header and in the body', async () => {
+  const session_id = 'Sitzung-Ä-日本';
+  const header = { 'x-session-id': Buffer.from(session_id).toString('latin1') };
+  const body = chat('Hi', { session_id });
+  const url = `${world.url}/v1/chat/completions`;
+  expect((await post(url, world.key, body, header)).status).toBe(200);
+  const rows = await many(
+    world.api.db,
+    'select 1 from reservations where session_id = :session_id',
+    {
+      session_id,
+    },
+  );
+  expect(rows).toHaveLength(1);
+});
+
 test.each([
   ['a,b,c,d,e,f', 'at most 5 tags'],
   ['x'.repeat(65), 'at most 64 characters'],
