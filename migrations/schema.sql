@@ -6072,6 +6072,16 @@ create table worker_looks (
   looked_at timestamptz not null
 );
 
+create table notice_codes (
+  -- The id of the organization, or `platform`.
+  owner text not null,
+  -- In small letters.
+  address text not null,
+  sent_at timestamptz not null default clock_timestamp()
+);
+create index notice_codes_owner on notice_codes (owner, sent_at);
+create index notice_codes_sent on notice_codes (sent_at);
+
 create function open_notice_queue() returns trigger language plpgsql as $$
 begin
   insert into notice_queues (destination_id) values (new.id);
