@@ -3,15 +3,15 @@ import type { CopyText } from '../domain/copy-text';
 import { type Db, one } from '../domain/sql';
 
 // An export is in no hurry where others wait: while somebody writes to the database, calls that are
-// paid for above all, pages of it take at most a third of the time. It reads and writes as fast as
-// it can while nobody does.
+// paid for above all, pages of it take a third of the time at most. It reads and writes as fast as it
+// can while nobody does.
 
 /** How often it looks whether somebody writes. */
 const LOOK_MS = 200;
 /** More than an export's own notes, and less than a handful of calls. */
 const BUSY_BYTES_PER_S = 32_768;
 /** So many times as long as a page took it pauses before the next one. */
-const PAUSES = 2;
+const PAUSES = 3;
 const PAUSE_MS_MAX = 500;
 
 /** What an export hears and does while it holds itself back. */
@@ -44,10 +44,11 @@ export function paced(
   let used = process.cpuUsage();
   return async (db, sql, bindings) => {
     others.look(db);
+    // Since the last page was asked for: the one before it is written while this one is waited for.
     const { user, system } = process.cpuUsage(used);
     const took_ms = (user + system) / 1_000 + read_ms;
-    if (others.isBusy()) await pause(Math.min(PAUSES * took_ms, PAUSE_MS_MAX), signal);
     used = process.cpuUsage();
+    if (others.isBusy()) await pause(Math.min(PAUSES * took_ms, PAUSE_MS_MAX), signal);
     const began = performance.now();
     const page = await copyText(db, sql, bindings);
     read_ms = performance.now() - began;
