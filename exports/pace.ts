@@ -3,8 +3,8 @@ import type { CopyText } from '../domain/copy-text';
 import { type Db, one } from '../domain/sql';
 
 // An export is in no hurry where others wait: while somebody writes to the database, calls that are
-// paid for above all, pages of it take a third of the time at most. It reads and writes as fast as it
-// can while nobody does.
+// paid for above all, its pages take a third of the time at most. While nobody does it goes on as
+// fast as it can.
 
 /** How often it looks whether somebody writes. */
 const LOOK_MS = 200;
