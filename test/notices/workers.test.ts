@@ -63,6 +63,10 @@ test('queues that nobody polls are told of once they lasted a minute, once', asy
   });
   expect(await written()).toEqual([]);
   await later(2);
+  await until(async () => {
+    await look(world, 0);
+    return (await written()).length > 0;
+  });
   for (let n = 0; n < 3; n += 1) await look(world, 0);
   expect(await written()).toEqual(['worker.missing config', 'worker.missing export']);
   await until(() => arrived().length === 2);
@@ -103,7 +107,10 @@ test('while Temporal is away nothing is forgotten; what is well again is', async
     `insert into worker_troubles (id) values ('worker.behind export') on conflict do nothing`,
     {},
   );
-  await look(world, 0);
+  await until(async () => {
+    await look(world, 0);
+    return (await ids()).length === missing.length;
+  });
   expect(await ids()).toEqual(missing);
 });
 
