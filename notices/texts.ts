@@ -44,6 +44,7 @@ const labels: Record<string, string> = {
   limit_nanos: 'Limit',
   amount_nanos: 'Amount',
   credited_amount_nanos: 'Credited',
+  credited_nanos: 'Credited',
   refunded_amount_nanos: 'Refunded',
   error_message: 'Reason',
   note: 'Note',
@@ -71,17 +72,23 @@ export function textOf(kind: MessageKind, count: number, notices: readonly FullN
   return { title: one, facts: notice ? factsOf(notice) : [], links: [] };
 }
 
-function factsOf({ payload, org_name, user_name, team_name, cost_ticket_id }: FullNotice) {
+function factsOf(notice: FullNotice) {
+  const { payload, org_name, user_name, team_name, owner_name, decider_name } = notice;
   const currency = typeof payload.currency === 'string' ? payload.currency : 'USD';
   const facts = [
     { label: 'Organization', value: org_name },
     { label: 'Person', value: user_name },
     { label: 'Team', value: team_name },
+    {
+      label: 'Of',
+      value: owner_name && [payload.owner_type, owner_name].filter(Boolean).join(' '),
+    },
     ...Object.entries(labels).map(([key, label]) => ({
       label,
       value: shown(key, payload[key], currency),
     })),
-    { label: 'Ticket', value: cost_ticket_id },
+    { label: 'Decided by', value: decider_name ?? shown('', payload.decided_by, currency) },
+    { label: 'Ticket', value: notice.cost_ticket_id },
   ];
   return facts
     .filter((fact): fact is { label: string; value: string } => fact.value !== null)

@@ -15,6 +15,8 @@ const notice = (payload: FullNotice['payload']): FullNotice => ({
   org_name: 'Org',
   user_name: 'Ann',
   team_name: 'Team',
+  owner_name: null,
+  decider_name: null,
 });
 
 const toldOf = (payload: FullNotice['payload'], label: string) =>
@@ -28,6 +30,22 @@ test.each([
   ['none', 'none'],
 ])('%s nanos are %s', (estimated_cost_nanos, told) => {
   expect(toldOf({ estimated_cost_nanos }, 'Estimated cost')).toBe(told);
+});
+
+test('whose budget it is and who decided are named', () => {
+  const facts = (payload: FullNotice['payload'], names: Partial<FullNotice>) =>
+    textOf('budget_threshold', 1, [{ ...notice(payload), ...names }]).facts;
+  expect(facts({ owner_type: 'team' }, { owner_name: 'Research' })).toContainEqual({
+    ...{ label: 'Of', value: 'team Research' },
+  });
+  expect(facts({ decided_by: 'usr_1' }, { decider_name: 'Bob' })).toContainEqual({
+    ...{ label: 'Decided by', value: 'Bob' },
+  });
+  // A rule, or a key that stands for nobody.
+  expect(facts({ decided_by: 'rule' }, {})).toContainEqual({ label: 'Decided by', value: 'rule' });
+  expect(facts({ owner_type: 'organization' }, {}).map(({ label }) => label)).toEqual([
+    ...['Organization', 'Person', 'Team', 'Ticket'],
+  ]);
 });
 
 test('Slack gets all facts of a ticket, ten a block', () => {
