@@ -67,7 +67,7 @@ export const api: Record<string, string> = {
   table: 'identity machine notices payments people routes',
   openapi: 'http table',
   app: 'http ledger notices openapi table',
-  main: 'app http ledger',
+  main: 'app http ledger notices',
   'admin-exports': '',
   'price-words': '',
   'admin-prices': 'answers price-words',
