@@ -147,7 +147,7 @@ async function insertImport(
   return id;
 }
 
-/** Versions of later days that an import planned, and that this one says otherwise or not at all. */
+/** Ends versions that an import planned, and that this one says otherwise or not at all. */
 async function retirePlanned(trx: Db, chosen: readonly Judged[]): Promise<void> {
   const rows = chosen.flatMap(({ row, coming, withdrawn }) =>
     [...coming.map(({ from }) => from), ...withdrawn].map((day) => ({
@@ -207,7 +207,7 @@ function numbered(list: Listed): Record<string, number> {
   return Object.fromEntries(Object.entries(list).map(([name, amount]) => [name, Number(amount)]));
 }
 
-// What no catalog says of a price - its regions, factors in the place of lists of tiers of service - goes on.
+// What no catalog says of a price goes on: its regions, and factors of tiers of service.
 async function insertVersions(trx: Db, import_id: string, versions: Version[]): Promise<void> {
   const typed = amounts.map((name) => `${name} numeric`).join(', ');
   await many(
