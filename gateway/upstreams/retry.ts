@@ -7,8 +7,8 @@ const part = /(\d+(?:\.\d+)?)(ms|s|m|h)/g;
 const seconds: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600 };
 
 /**
- * When the provider says to ask again, in whole seconds as `retry-after` takes them; undefined if it
- * does not say, or in that header itself.
+ * When the provider says to ask again, in whole seconds as `retry-after` takes them; undefined if
+ * it does not say, or in that header itself.
  */
 export function retryAfter(headers: Headers, said: unknown): number | undefined {
   if (headers['retry-after'] !== undefined || headers['retry-after-ms'] !== undefined)

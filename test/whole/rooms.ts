@@ -34,7 +34,8 @@ export const gateway: Record<string, string> = {
   telemetry: 'config limits',
   families: 'config counting policy providers wire',
   call: 'config control-plane counting families identity limits policy telemetry upstreams',
-  stages: 'call config control-plane counting families identity limits policy upstreams wire',
+  stages:
+    'call config control-plane counting families identity limits policy providers upstreams wire',
   exchange: 'call families policy providers stages upstreams wire',
   pipeline: 'call exchange stages',
   sockets: 'call config families identity pipeline stages upstreams wire',
