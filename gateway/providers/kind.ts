@@ -65,6 +65,8 @@ export interface Wire {
   families?: readonly Served[];
   /** False if it refuses `stream_options`, or gives its usage unasked. */
   stream_usage?: boolean;
+  /** Its usage object in the words of the wire's maker, where its counts mean something else. */
+  usage?: (told: Readonly<Record<string, unknown>>) => Record<string, unknown>;
   /** Members of a body that it refuses and that change no answer: they are left out. */
   drop?: readonly string[];
   /** Members that change who serves or what it costs behind the gateway's back: 422. */

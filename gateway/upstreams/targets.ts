@@ -1,6 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 import type { PricedModel } from '../../domain/ledger/calls';
 import { mayUse } from '../../domain/people/identity';
+import type { Logger } from '../../runtime/log';
 import { connector } from '../../runtime/outgoing';
 import type { Settings } from '../config/settings';
 import {
@@ -16,6 +18,7 @@ import type { Served, Shape, Wire } from '../providers/kind';
 import { type Breaker, createBreaker } from './breaker';
 import { openCredential } from './credentials/credential';
 import type { Credential } from './credentials/outbound';
+import { Discovery } from './discovery';
 
 /** A server behind this gateway: where it is, and the connections to it. */
 export interface Upstream {
@@ -28,6 +31,8 @@ export interface Upstream {
   headers: Readonly<Record<string, string>>;
   first_byte_ms: number;
   pool: Pool;
+  /** How it speaks its wire, if it is one of models. */
+  wire?: Wire;
 }
 
 /** An upstream that serves models. */
@@ -39,7 +44,10 @@ interface Target extends Upstream {
   wire: Wire;
   /** Says who asks. */
   credential: Credential;
+  /** Those of its settings, and those that its server lists if it discovers them. */
   models: readonly ServedModel[];
+  /** Where it is: what another configuration knew of this place is known. */
+  url: string;
   weight: number;
   /** Its tokens for one of ours. */
   token_factor: number;
@@ -86,6 +94,13 @@ export interface Providers {
   knows(name: string, family: Sought): boolean;
   /** Every model and group that some path reaches, with its provider, in the file's order. */
   models(shapes: ReadonlySet<Shape>, allowed: readonly string[] | null): Listed[];
+  /**
+   * Asks the targets that discover their models what these are, and goes on to ask. `before` knows
+   * what the configuration before this one had found. Waits a moment for those who answer at once.
+   */
+  discover(log: Logger, before?: Providers): Promise<void>;
+  /** The models that a target at this place has. */
+  found(id: string, url: string): readonly ServedModel[];
   close(): Promise<void>;
 }
 
@@ -94,6 +109,8 @@ export interface Listed {
   provider: string;
 }
 
+// How long a configuration waits for the lists of models.
+const DISCOVER_MS = 2_000;
 const USER_AGENT = 'svc-gateway';
 // Anthropic's tokenizer is not public; measured by its users, it makes up to a fifth more tokens of
 // a text.
@@ -105,7 +122,8 @@ const GROUP_OWNER = 'svc';
 
 /** The upstream table. `random` gives [0, 1). */
 export function openProviders(settings: Settings, random: () => number = Math.random): Providers {
-  const targets = settings.providers.targets.map((row) => open(row, settings));
+  const rows = settings.providers.targets;
+  const targets = rows.map((row) => open(row, settings));
   const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));
   const fallbacks = new Map(Object.entries(settings.providers.fallback.models));
   const routeOf = (name: string, family: Sought, allowed: readonly string[] | null) => {
@@ -126,7 +144,12 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
     if (route !== undefined) open_routes.set(key, route);
     return route;
   };
+  // What was no route may be one now.
+  const discoveries = openDiscoveries(rows, targets, () => open_routes.clear());
   return {
+    discover: discoveries.begin,
+    found: (id, url) =>
+      targets.find((target) => target.id === id && target.url === url)?.models ?? [],
     route(name, family, allowed) {
       if (allowed === null) return openRoute(name, family);
       // A fallback never serves a key that may not use what it asked for.
@@ -149,7 +172,34 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
       return firstOfEach([...alone, ...of_groups]);
     },
     async close() {
+      discoveries.close();
       await Promise.all(targets.map(({ pool }) => pool.destroy()));
+    },
+  };
+}
+
+function openDiscoveries(
+  rows: readonly TargetSettings[],
+  targets: readonly Target[],
+  changed: () => void,
+) {
+  const opened = targets.flatMap((target, at) => {
+    const row = rows[at] as TargetSettings;
+    return row.discover === undefined
+      ? []
+      : [{ target, list: new Discovery(target, row, changed) }];
+  });
+  return {
+    async begin(log: Logger, before?: Providers): Promise<void> {
+      const begun = opened.map(({ target: { id, url }, list }) => {
+        if (before !== undefined) list.take(before.found(id, url));
+        return list.begin(log);
+      });
+      if (begun.length === 0) return;
+      await Promise.race([Promise.all(begun), sleep(DISCOVER_MS, undefined, { ref: false })]);
+    },
+    close(): void {
+      for (const { list } of opened) list.close();
     },
   };
 }
@@ -222,6 +272,7 @@ function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Tar
   return {
     id: row.id,
     provider: providerOf(row),
+    url: url.href,
     shape,
     wire,
     credential,
