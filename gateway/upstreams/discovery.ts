@@ -1,4 +1,4 @@
-import type { Pool } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { Logger } from '../../runtime/log';
 import { discoveryOf, type ServedModel, type TargetSettings } from '../config/targets';
 import type { Shape } from '../providers/kind';
@@ -15,7 +15,8 @@ const NAME_CHARACTERS_MAX = 256;
 /** A target that serves what it lists. */
 interface Discovering {
   id: string;
-  pool: Pool;
+  origin: string;
+  pool: Dispatcher;
   base_path: string;
   query: string;
   headers: Readonly<Record<string, string>>;
@@ -86,10 +87,11 @@ export class Discovery {
   }
 
   private async list(): Promise<string[]> {
-    const { pool, base_path, query, headers, credential, shape } = this.target;
+    const { origin, pool, base_path, query, headers, credential, shape } = this.target;
     const path = `${base_path}${shape === 'anthropic' ? '/v1' : ''}/models${query}`;
     const signed = await credential.headersFor?.({ method: 'GET', path, body: Buffer.alloc(0) });
     const answer = await pool.request({
+      origin,
       method: 'GET',
       path,
       headers: { ...headers, ...signed },

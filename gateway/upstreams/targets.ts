@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Pool } from 'undici';
+import type { Dispatcher } from 'undici';
 import type { PricedModel } from '../../domain/ledger/calls';
 import { mayUse } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
-import { connector } from '../../runtime/outgoing';
+import { connectionsTo } from '../../runtime/outgoing';
 import type { Settings } from '../config/settings';
 import {
   providerOf,
@@ -30,7 +30,8 @@ export interface Upstream {
   /** The gateway's own credential and name; a client's never goes upstream. */
   headers: Readonly<Record<string, string>>;
   first_byte_ms: number;
-  pool: Pool;
+  origin: string;
+  pool: Dispatcher;
   /** How it speaks its wire, if it is one of models. */
   wire?: Wire;
 }
@@ -262,10 +263,7 @@ function firstOfEach(listed: Listed[]): Listed[] {
 function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Target {
   const url = urlOf(row);
   // Each HTTP/1.1 stream holds a connection, so their number is not limited here.
-  const pool = new Pool(url.origin, {
-    connect: connector({ timeout: timeouts.connect_ms }),
-    bodyTimeout: timeouts.idle_ms,
-  });
+  const pool = connectionsTo(url.origin, timeouts);
   const shape = shapeOf(row);
   const wire = spokenBy(row);
   const credential = openCredential(row, wire);
@@ -278,6 +276,7 @@ function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Tar
     credential,
     models: servedModels(row),
     weight: row.weight,
+    origin: url.origin,
     pool,
     token_factor: row.token_factor ?? token_factors[shape],
     breaker: createBreaker(circuit_breaker),
