@@ -44,6 +44,7 @@ export const gateway: Record<string, string> = {
   models: 'call providers stages upstreams',
   routes: 'call families key mcp models pipeline providers sockets stages',
   'family-table': 'config families routes sockets',
+  'kind-table': 'providers',
   adopt: 'call config counting families stages',
   reports: 'call',
   configuration: 'adopt call config control-plane reports',
