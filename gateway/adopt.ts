@@ -25,6 +25,11 @@ export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void>
     await closeSnapshot(snapshot);
     throw error;
   }
+  const { providers: previous } = gateway.snapshot;
+  await snapshot.providers.discover(
+    gateway.log,
+    gateway.snapshot === snapshot ? undefined : previous,
+  );
   logUncovered(gateway, snapshot);
   const { stored_ids } = snapshot.settings;
   if (stored_ids === 'pass')

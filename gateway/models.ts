@@ -5,7 +5,7 @@ import type { Price } from './control-plane/client';
 import { dearestOf } from './control-plane/prices';
 import type { Shape } from './providers/kind';
 import { notAllowed, unknownModel } from './stages/choose';
-import type { Listed } from './upstreams/targets';
+import type { Listed } from './upstreams/listing';
 
 // Until a provider says otherwise; both official SDKs want the member.
 const CREATED = 1_735_689_600;

@@ -25,6 +25,14 @@ const renamedModel = z.strictObject({
   price_as: z.string().min(1).optional(),
 });
 
+/** Which names of a provider's own list are served. */
+const discovery = z.strictObject({
+  /** Names, in which a star stands for any letters; all if absent. */
+  match: z.array(z.string().min(1).max(256)).min(1).max(100).optional(),
+  /** A list with more names than these is not taken. */
+  models_max: z.int().min(1).max(10_000).default(500),
+});
+
 // These decide what is answered and charged.
 const kept_members = /^(?:model|models|stream|messages|input|prompt|n|best_of|max_\w*tokens)$/;
 const member = z.string().regex(/^\w{1,64}$/, 'must be the name of a member of a body');
@@ -64,7 +72,12 @@ const fields = z.strictObject({
   /** Absent for servers that take no key. The same as `auth: { key_env }`. */
   api_key_env: z.string().min(1).optional(),
   auth: auth.optional(),
-  models: z.array(z.union([z.string().min(1), renamedModel])).min(1),
+  models: z
+    .array(z.union([z.string().min(1), renamedModel]))
+    .min(1)
+    .optional(),
+  /** Serves what its own list of models names, beside `models`. */
+  discover: z.union([z.literal(true), discovery]).optional(),
   /** Sent along with each request. */
   query: z.record(z.string().min(1).max(100), z.string().max(1_000)).optional(),
   headers: z.record(header_name, header_value).optional(),
@@ -109,7 +122,9 @@ function problemsOf(row: TargetSettings): Problem[] {
     return [{ at: 'kind', message }];
   }
   const needs_one = !kind.auth.includes('none');
+  const has_models = row.models !== undefined || row.discover !== undefined;
   const found = [
+    has_models ? undefined : { at: 'models', message: 'is missing: name some, or discover them.' },
     ...shapeProblems(row, kind),
     ...placeProblems(row, kind),
     authProblem(row, { ...kind, needs_one }),
@@ -131,6 +146,8 @@ function shapeProblems(
   if (kind.name === OTHERWISE && provider === undefined)
     problems.push({ at: 'provider', message: 'is missing: the name in the price list.' });
   const wire = wireOf({ shape, ...row }, kind);
+  if (row.discover !== undefined && wire.path !== undefined)
+    problems.push({ at: 'discover', message: 'finds no list on this wire: name the "models".' });
   if (wire.base_url === undefined && base_url === undefined)
     problems.push({ at: 'base_url', message: 'is missing: no server is known for this kind.' });
   return problems;
@@ -166,7 +183,7 @@ export interface ServedModel {
 }
 
 /** The models of a target, with all their names. */
-export function servedModels({ models }: Pick<TargetSettings, 'models'>): ServedModel[] {
+export function servedModels({ models = [] }: Pick<TargetSettings, 'models'>): ServedModel[] {
   return models.map((given) => {
     if (typeof given === 'string') return { name: given, upstream: given, priced: given };
     const { name, upstream = name, price_as = name } = given;
@@ -223,4 +240,16 @@ export function urlOf(row: TargetSettings): URL {
     url.searchParams.set(name, value);
   }
   return url;
+}
+
+/** What a target discovers; undefined if its models are all named. */
+export function discoveryOf({ discover }: Pick<TargetSettings, 'discover'>) {
+  if (discover === undefined) return undefined;
+  const { match = ['*'], models_max = 500 } = discover === true ? {} : discover;
+  const patterns = match.map((one) => new RegExp(`^${one.split('*').map(escaped).join('.*')}$`));
+  return { models_max, takes: (name: string) => patterns.some((one) => one.test(name)) };
+}
+
+function escaped(text: string): string {
+  return text.replaceAll(/[$()*+./?[\\\]^{|}-]/g, '\\$&');
 }

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { ambientAuth, namedVariable } from '../../runtime/config';
 import { milliseconds } from './addresses';
 import { ambientOf, variablesOf, wayOf } from './auth';
-import { providerOf, servedModels, type TargetSettings, urlOf } from './targets';
+import { discoveryOf, providerOf, servedModels, type TargetSettings, urlOf } from './targets';
 import { notSet } from './variables';
 
 const names = z.array(z.string().min(1)).min(1);
@@ -159,18 +159,21 @@ export function unservedModel({ providers, model_groups }: UpstreamSections): st
   const served = new Set(
     providers.targets.flatMap((row) => servedModels(row).map(({ name }) => name)),
   );
+  const discovered = providers.targets.flatMap((row) => discoveryOf(row) ?? []);
+  const isServed = (name: string) =>
+    served.has(name) || discovered.some(({ takes }) => takes(name));
   const groups = new Set<string>();
   for (const [at, { name, models }] of model_groups.entries()) {
     if (groups.has(name)) {
       return `model_groups[${at}].name: "${name}" is already the name of a group.`;
     }
     groups.add(name);
-    const unknown = models.find((model) => !served.has(model));
+    const unknown = models.find((model) => !isServed(model));
     if (unknown) return `model_groups[${at}].models: no target serves "${unknown}".`;
   }
   for (const [name, models] of Object.entries(providers.fallback.models)) {
-    const unknown = models.find((model) => !served.has(model));
-    if (!served.has(name) && !groups.has(name)) {
+    const unknown = models.find((model) => !isServed(model));
+    if (!isServed(name) && !groups.has(name)) {
       return `providers.fallback.models: "${name}" is no model that a target serves, and no group.`;
     }
     if (unknown) return `providers.fallback.models.${name}: no target serves "${unknown}".`;

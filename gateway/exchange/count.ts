@@ -82,6 +82,7 @@ async function ask(call: Limited, candidate: Candidate, signal: AbortSignal): Pr
   const { path, headers, body } = sentTo(call, candidate);
   const signed = await target.credential.headersFor?.({ method: 'POST', path, body });
   const answer = await target.pool.request({
+    origin: target.origin,
     method: 'POST',
     path,
     headers: { ...headers, ...signed },

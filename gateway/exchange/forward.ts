@@ -69,7 +69,7 @@ async function exchangeOnce(
   { path, headers, body }: Sent,
   may_renew: boolean,
 ): Promise<Trouble | undefined> {
-  const { pool, credential, first_byte_ms, wire } = candidate.target;
+  const { origin, pool, credential, first_byte_ms, wire } = candidate.target;
   let signed: Readonly<Record<string, string>> | undefined;
   let error: AppError | undefined;
   if (credential.headersFor !== undefined) {
@@ -91,6 +91,7 @@ async function exchangeOnce(
   else {
     pool.dispatch(
       {
+        origin,
         method: 'POST',
         path,
         headers: signed === undefined ? headers : { ...headers, ...signed },

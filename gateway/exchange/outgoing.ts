@@ -26,7 +26,8 @@ export function sentTo(call: Sendable, candidate: Candidate): Sent {
   const { target, upstream } = candidate;
   const { family, request } = call;
   const { wire } = target;
-  const { betas, headers } = clientHeaders(call, wire);
+  const { betas, headers, refused } = clientHeaders(call, wire);
+  if (refused.length > 0) noteLeftOut(call, candidate, refused);
   const path = family.translations?.[target.shape]?.upstream_path ?? family.upstream_path;
   const asked = { path, model: upstream, is_stream: request.is_stream, betas };
   return {
@@ -88,19 +89,27 @@ function clientHeaders({ ctx }: Sendable, wire: Wire) {
   const asked = String(given['anthropic-beta'] ?? '');
   if (wire.betas === 'all') {
     if (asked !== '') headers['anthropic-beta'] = asked;
-    return { headers, betas: [] };
+    return { headers, betas: [], refused: [] };
   }
   const allowed = wire.betas ?? [];
-  const betas = asked
-    .split(',')
-    .map((beta) => beta.trim())
-    .filter((beta) => allowed.includes(beta));
+  const all = asked.split(',').map((beta) => beta.trim());
+  const betas = all.filter((beta) => allowed.includes(beta));
+  const refused = all.filter((beta) => beta !== '' && !allowed.includes(beta));
   if (betas.length > 0 && !wire.has_betas_inside) headers['anthropic-beta'] = betas.join(',');
-  return { headers, betas };
+  return { headers, betas, refused };
 }
 
-function noteLeftOut({ gateway }: Sendable, { target }: Candidate, members: readonly string[]) {
-  gateway.log.info({ target: target.id, members }, 'left out what this provider refuses');
+// Of each target, what the log has been told of: a member of every request is told of once.
+const left_out = new WeakMap<object, Set<string>>();
+const LEFT_OUT_MAX = 100;
+
+function noteLeftOut({ gateway }: Sendable, { target }: Candidate, names: readonly string[]) {
+  const known = left_out.get(target) ?? new Set<string>();
+  left_out.set(target, known);
+  const news = names.filter((name) => !known.has(name)).slice(0, LEFT_OUT_MAX - known.size);
+  if (news.length === 0) return;
+  for (const name of news) known.add(name);
+  gateway.log.info({ target: target.id, names: news }, 'left out what this provider refuses');
 }
 
 /**

@@ -65,8 +65,12 @@ export interface Wire {
   families?: readonly Served[];
   /** False if it refuses `stream_options`, or gives its usage unasked. */
   stream_usage?: boolean;
+  /** Its usage object in the words of the wire's maker, where its counts mean something else. */
+  usage?: (told: Readonly<Record<string, unknown>>) => Record<string, unknown>;
   /** Members of a body that it refuses and that change no answer: they are left out. */
   drop?: readonly string[];
+  /** Members that change who serves or what it costs behind the gateway's back: 422. */
+  refuses?: readonly string[];
   /** Members that are left out where they hold an empty list. */
   drop_empty?: readonly string[];
   /** Members that it calls otherwise. */
@@ -157,4 +161,4 @@ export const claude_betas = [
 ] as const;
 
 /** Members of a message that only its maker takes, and that change no answer elsewhere. */
-export const claude_refused = ['service_tier', 'inference_geo', 'speed'] as const;
+export const claude_refused = ['service_tier', 'speed'] as const;

@@ -1,7 +1,9 @@
-import { Pool } from 'undici';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Dispatcher } from 'undici';
 import type { PricedModel } from '../../domain/ledger/calls';
 import { mayUse } from '../../domain/people/identity';
-import { connector } from '../../runtime/outgoing';
+import type { Logger } from '../../runtime/log';
+import { connectionsTo } from '../../runtime/outgoing';
 import type { Settings } from '../config/settings';
 import {
   providerOf,
@@ -16,6 +18,8 @@ import type { Served, Shape, Wire } from '../providers/kind';
 import { type Breaker, createBreaker } from './breaker';
 import { openCredential } from './credentials/credential';
 import type { Credential } from './credentials/outbound';
+import { Discovery } from './discovery';
+import { type Listed, listedModels } from './listing';
 
 /** A server behind this gateway: where it is, and the connections to it. */
 export interface Upstream {
@@ -27,7 +31,10 @@ export interface Upstream {
   /** The gateway's own credential and name; a client's never goes upstream. */
   headers: Readonly<Record<string, string>>;
   first_byte_ms: number;
-  pool: Pool;
+  origin: string;
+  pool: Dispatcher;
+  /** How it speaks its wire, if it is one of models. */
+  wire?: Wire;
 }
 
 /** An upstream that serves models. */
@@ -39,7 +46,10 @@ interface Target extends Upstream {
   wire: Wire;
   /** Says who asks. */
   credential: Credential;
+  /** Those of its settings, and those that its server lists if it discovers them. */
   models: readonly ServedModel[];
+  /** Where it is: what another configuration knew of this place is known. */
+  url: string;
   weight: number;
   /** Its tokens for one of ours. */
   token_factor: number;
@@ -86,28 +96,29 @@ export interface Providers {
   knows(name: string, family: Sought): boolean;
   /** Every model and group that some path reaches, with its provider, in the file's order. */
   models(shapes: ReadonlySet<Shape>, allowed: readonly string[] | null): Listed[];
+  /**
+   * Asks the targets that discover their models what these are, and goes on to ask. `before` knows
+   * what the configuration before this one had found. Waits a moment for those who answer at once.
+   */
+  discover(log: Logger, before?: Providers): Promise<void>;
+  /** The models that a target at this place has. */
+  found(id: string, url: string): readonly ServedModel[];
   close(): Promise<void>;
 }
 
-export interface Listed {
-  model: string;
-  provider: string;
-  /** What may serve it, as the price list names them. */
-  priced: readonly { provider: string; model: string }[];
-}
-
+// How long a configuration waits for the lists of models.
+const DISCOVER_MS = 2_000;
 const USER_AGENT = 'svc-gateway';
 // Anthropic's tokenizer is not public; measured by its users, it makes up to a fifth more tokens of
 // a text.
 const token_factors: Record<Shape, number> = { openai: 1, anthropic: 1.2 };
 // What the control plane freezes in one reserve, the first price included.
 const PRICES_MAX = 17;
-// The owner of what no single provider serves.
-const GROUP_OWNER = 'svc';
 
 /** The upstream table. `random` gives [0, 1). */
 export function openProviders(settings: Settings, random: () => number = Math.random): Providers {
-  const targets = settings.providers.targets.map((row) => open(row, settings));
+  const rows = settings.providers.targets;
+  const targets = rows.map((row) => open(row, settings));
   const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));
   const fallbacks = new Map(Object.entries(settings.providers.fallback.models));
   const routeOf = (name: string, family: Sought, allowed: readonly string[] | null) => {
@@ -128,7 +139,12 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
     if (route !== undefined) open_routes.set(key, route);
     return route;
   };
+  // What was no route may be one now.
+  const discoveries = openDiscoveries(rows, targets, () => open_routes.clear());
   return {
+    discover: discoveries.begin,
+    found: (id, url) =>
+      targets.find((target) => target.id === id && target.url === url)?.models ?? [],
     route(name, family, allowed) {
       if (allowed === null) return openRoute(name, family);
       // A fallback never serves a key that may not use what it asked for.
@@ -137,29 +153,36 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
     },
     order: (route) => ordered(route, random),
     knows: (name, family) => openRoute(name, family) !== undefined,
-    models(shapes, allowed) {
-      const reachable = targets.filter(({ shape }) => shapes.has(shape));
-      const served = reachable.flatMap(({ models, provider }) =>
-        models.map(
-          ({ name, priced }): Listed => ({
-            ...{ model: name, provider, priced: [{ provider, model: priced }] },
-          }),
-        ),
-      );
-      const usable = served.filter(({ model }) => mayUse(allowed, model));
-      const of_groups = [...groups]
-        .filter(([, models]) => usable.some(({ model }) => models.includes(model)))
-        .map(([model, models]): Listed => {
-          const members = usable.filter((one) => models.includes(one.model));
-          const priced = members.flatMap((one) => one.priced);
-          return { model, provider: GROUP_OWNER, priced };
-        });
-      // A group goes before a model of its name.
-      const alone = usable.filter(({ model }) => !groups.has(model));
-      return firstOfEach([...alone, ...of_groups]);
-    },
+    models: (shapes, allowed) => listedModels(targets, groups, shapes, allowed),
     async close() {
+      discoveries.close();
       await Promise.all(targets.map(({ pool }) => pool.destroy()));
+    },
+  };
+}
+
+function openDiscoveries(
+  rows: readonly TargetSettings[],
+  targets: readonly Target[],
+  changed: () => void,
+) {
+  const opened = targets.flatMap((target, at) => {
+    const row = rows[at] as TargetSettings;
+    return row.discover === undefined
+      ? []
+      : [{ target, list: new Discovery(target, row, changed) }];
+  });
+  return {
+    async begin(log: Logger, before?: Providers): Promise<void> {
+      const begun = opened.map(({ target: { id, url }, list }) => {
+        if (before !== undefined) list.take(before.found(id, url));
+        return list.begin(log);
+      });
+      if (begun.length === 0) return;
+      await Promise.race([Promise.all(begun), sleep(DISCOVER_MS, undefined, { ref: false })]);
+    },
+    close(): void {
+      for (const { list } of opened) list.close();
     },
   };
 }
@@ -214,35 +237,23 @@ function shuffled(tier: readonly Candidate[], random: () => number): Candidate[]
   return result;
 }
 
-/** Each name once, as the first of it says, with all that may serve it. */
-function firstOfEach(listed: Listed[]): Listed[] {
-  const found = new Map<string, Listed>();
-  for (const one of listed) {
-    const known = found.get(one.model);
-    const priced = [...(known?.priced ?? []), ...one.priced];
-    found.set(one.model, { ...(known ?? one), priced });
-  }
-  return [...found.values()];
-}
-
 function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Target {
   const url = urlOf(row);
   // Each HTTP/1.1 stream holds a connection, so their number is not limited here.
-  const pool = new Pool(url.origin, {
-    connect: connector({ timeout: timeouts.connect_ms }),
-    bodyTimeout: timeouts.idle_ms,
-  });
+  const pool = connectionsTo(url.origin, timeouts);
   const shape = shapeOf(row);
   const wire = spokenBy(row);
   const credential = openCredential(row, wire);
   return {
     id: row.id,
     provider: providerOf(row),
+    url: url.href,
     shape,
     wire,
     credential,
     models: servedModels(row),
     weight: row.weight,
+    origin: url.origin,
     pool,
     token_factor: row.token_factor ?? token_factors[shape],
     breaker: createBreaker(circuit_breaker),

@@ -35,7 +35,8 @@ export const gateway: Record<string, string> = {
   telemetry: 'config limits',
   families: 'config counting policy providers wire',
   call: 'config control-plane counting families identity limits policy telemetry upstreams',
-  stages: 'call config control-plane counting families identity limits policy upstreams wire',
+  stages:
+    'call config control-plane counting families identity limits policy providers upstreams wire',
   exchange: 'call families policy providers stages upstreams wire',
   pipeline: 'call exchange stages',
   sockets: 'call config families identity pipeline stages upstreams wire',
@@ -44,6 +45,7 @@ export const gateway: Record<string, string> = {
   models: 'call control-plane providers stages upstreams',
   routes: 'call families key mcp models pipeline providers sockets stages',
   'family-table': 'config families routes sockets',
+  'kind-table': 'providers',
   notices: 'call config control-plane',
   adopt: 'call config counting families notices stages',
   reports: 'call',

@@ -1,4 +1,5 @@
 import { type Kind, keyedKind } from '../kind';
+import { withThoughts } from '../thoughts';
 
 /** Its wire of compatibility, which answers 400 to members that it does not know. */
 export const gemini: Kind = keyedKind(
@@ -6,6 +7,7 @@ export const gemini: Kind = keyedKind(
   'https://generativelanguage.googleapis.com/v1beta/openai',
   {
     families: ['chat_completions', 'embeddings'],
+    usage: withThoughts,
     drop: [
       'store',
       'metadata',

@@ -7,6 +7,7 @@ import {
   type Place,
   type Wire,
 } from '../kind';
+import { withThoughts } from '../thoughts';
 
 const VERSION = 'vertex-2023-10-16';
 
@@ -44,6 +45,7 @@ function chat(place: Place): Wire {
   return {
     ...openaiWire(undefined, {
       families: ['chat_completions'],
+      usage: withThoughts,
       drop: ['store', 'metadata', 'user', 'safety_identifier', 'prompt_cache_key', 'verbosity'],
     }),
     base_url: baseUrl,

@@ -5,7 +5,7 @@ import {
   ManagedIdentityApplication,
 } from '@azure/msal-node';
 import { namedVariable } from '../../../runtime/config';
-import { fetch } from '../../../runtime/outgoing';
+import { fetchThrough } from '../../../runtime/outgoing';
 import type { EntraAuth } from '../../config/auth';
 import type { Lasting } from './renewal';
 
@@ -83,7 +83,7 @@ const ownNetwork: INetworkModule = {
 };
 
 async function ask<T>(method: string, url: string, { headers, body }: NetworkOptions = {}) {
-  const answer = await fetch(url, {
+  const answer = await fetchThrough(url, {
     method,
     ...(headers === undefined ? {} : { headers }),
     ...(body === undefined ? {} : { body }),

@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { GoogleAuth } from 'google-auth-library';
 import { ambientAuth, namedVariable } from '../../../runtime/config';
-import { fetch } from '../../../runtime/outgoing';
+import { fetchThrough } from '../../../runtime/outgoing';
 import type { GoogleAuth as Settings } from '../../config/auth';
 import type { Lasting } from './renewal';
 
@@ -33,7 +33,7 @@ function ownNetwork({ token_uri }: Record<string, unknown>) {
   const fetchImplementation = (async (input: string | URL | { url: string }, init?: object) => {
     const given = typeof input === 'string' ? input : 'url' in input ? input.url : input.href;
     if (!isGoogles(given)) throw new Error(`${new URL(given).origin} gives no tokens of Google.`);
-    return fetch(stand_in ?? given, { redirect: 'error', ...init });
+    return fetchThrough(stand_in ?? given, { redirect: 'error', ...init });
   }) as unknown as typeof globalThis.fetch;
   return { clientOptions: { transporterOptions: { fetchImplementation } } };
 }

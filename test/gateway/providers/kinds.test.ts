@@ -239,6 +239,22 @@ const code_body = {
   ],
 };
 
+test('what is left out is told to the log, once for each name', async () => {
+  const row = { id: 't', base_url: `${upstream.url}/base`, ...key, models: ['the-model'] };
+  const targets = [{ ...row, kind: 'bedrock', region: 'eu-west-1' }];
+  const made = await world.openGateway({ settings: { providers: { targets } } });
+  const told: unknown[] = [];
+  made.gateway.log.info = (given: unknown) => void told.push(given);
+  for (let count = 0; count < 3; count += 1) {
+    upstream.play([spoken], 'application/json');
+    await ask(made.url, code_body, '/v1/messages', code_headers);
+  }
+  expect(told).toEqual([
+    { target: 't', names: ['claude-code-20250219', 'prompt-caching-scope-2026-01-05'] },
+    { target: 't', names: ['service_tier', 'cache_control.scope'] },
+  ]);
+});
+
 test.each([
   [{ kind: 'bedrock', region: 'eu-west-1' }, '/base/model/eu.anthropic.claude%3A0/invoke'],
   [{ kind: 'bedrock', region: 'eu-west-1', endpoint: 'mantle' }, '/base/v1/messages'],
