@@ -2,21 +2,30 @@ import { Button, Progress, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { Answer } from '../api/client';
 import { reading } from '../api/queries';
 import { type Column, DataTable } from '../parts/data-table';
+import { text, useFilters } from '../parts/filters';
 import { Money, moneyText } from '../parts/money';
 import { TeamName } from '../parts/names';
 import { Page } from '../parts/page';
+import { pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { may, useMe } from '../session/me';
 import { type ApprovalRule, DeleteRuleDialog, RuleDialog } from '../tickets/rules';
 
+type Rules = Answer<'GET /api/approval-rules'>;
+
 /** Rules that approve small calls at once, so that nobody has to. */
 export function ApprovalRules() {
   const me = useMe();
   const may_change = may(me, 'org:billing');
-  const query = useQuery(reading('GET /api/approval-rules', { query: { per_page: 200 } }));
+  const [{ cursor }, set] = useFilters({ cursor: text });
+  const query = useQuery({
+    ...reading('GET /api/approval-rules', { query: { ...pageAt(cursor), per_page: 50 } }),
+    select: withNext<Rules>(cursor),
+  });
   const [is_making, { open, close }] = useDisclosure();
   const [changing, setChanging] = useState<ApprovalRule>();
   const [deleting, setDeleting] = useState<ApprovalRule>();
@@ -32,6 +41,8 @@ export function ApprovalRules() {
         itemsOf={({ approval_rules }) => approval_rules}
         keyOf={({ id }) => id}
         columns={columns}
+        cursor={cursor}
+        onCursor={(next) => set({ cursor: next })}
         empty={
           <Empty title="No rules">
             Without one, each call that no wallet or budget covers waits for a person.
@@ -89,7 +100,9 @@ function Today({ rule }: { rule: ApprovalRule }) {
   return (
     <div>
       <Text size="sm" className="figures">
-        {words}, {approvals_today === 1 ? '1 call' : `${approvals_today} calls`}
+        <Money amount={approved_today} currency={currency} /> of{' '}
+        <Money amount={max_per_day} currency={currency} />,{' '}
+        {approvals_today === 1 ? '1 call' : `${approvals_today} calls`}
       </Text>
       <Progress value={share} size="sm" aria-label={words} color={share >= 90 ? 'red' : 'indigo'} />
     </div>

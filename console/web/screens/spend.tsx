@@ -6,6 +6,7 @@ import { reading } from '../api/queries';
 import { locale } from '../base/locale';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
+import { Stale } from '../parts/stale';
 import { Failure, LoadingRows } from '../parts/states';
 import { useZone } from '../session/me';
 import { Bars } from '../spend/chart';
@@ -55,7 +56,8 @@ export function Spend() {
     }),
     enabled: filters.compare !== undefined,
   });
-  const compared = filters.compare === undefined ? undefined : earlier.data;
+  const is_compared = filters.compare !== undefined && !earlier.isPlaceholderData;
+  const compared = is_compared ? earlier.data : undefined;
   const groups = ranking.data?.groups ?? [];
   const nameOf = useNames(
     by,
@@ -74,7 +76,11 @@ export function Spend() {
         <Failure error={ranking.error} retry={() => void ranking.refetch()} />
       ) : (
         <>
-          {ranking.data && <Totals now={ranking.data} earlier={compared} />}
+          {ranking.data && (
+            <Stale is_stale={ranking.isPlaceholderData}>
+              <Totals now={ranking.data} earlier={compared} />
+            </Stale>
+          )}
           <Group justify="flex-end">
             <SegmentedControl
               aria-label="Show the figures as"
@@ -237,8 +243,9 @@ function Chart({
     const id = first[place];
     if (id) onPick(id);
   };
+  const is_stale = [sums, grouped, ranked].some((one) => one.isPlaceholderData);
   return (
-    <Stack gap="xs">
+    <Stale is_stale={is_stale}>
       {filters.view === 'table' ? <BarTable {...shown} /> : <Bars {...shown} onPick={pickPlace} />}
       {by === 'tag' && (
         <Text size="sm" c="dimmed">
@@ -246,6 +253,6 @@ function Chart({
           calls together.
         </Text>
       )}
-    </Stack>
+    </Stale>
   );
 }

@@ -6,8 +6,9 @@ import { call, Refusal } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { roundedUp, typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
-import { exactText, inputDigits, moneyText } from '../parts/money';
-import { may, useMe } from '../session/me';
+import { exactText, inputDigits, Money, moneyText } from '../parts/money';
+import { PersonName } from '../parts/names';
+import { type Me, may, useMe } from '../session/me';
 import { type CostTicket, ownerWords } from './words';
 
 interface Dialog {
@@ -26,24 +27,53 @@ const over = [
   'verdict_too_late',
 ];
 
+/** Long enough to be read by somebody who looks elsewhere. */
+const FASTER_MS = 15_000;
+
 /**
  * Sends a verdict. When somebody else was faster that is no error: the ticket is shown as it
  * stands.
  */
-async function decide(ticket: CostTicket, send: () => Promise<CostTicket>): Promise<CostTicket> {
+async function decide(
+  ticket: CostTicket,
+  me: Me,
+  send: () => Promise<CostTicket>,
+): Promise<CostTicket> {
   try {
-    return await send();
+    const now = await send();
+    // The same verdict of somebody else stands, and is answered as it is.
+    const by = now.decided_by;
+    if (by !== null && me.user !== null && by !== me.user.user_id) sayFaster(now);
+    return now;
   } catch (refusal) {
     if (!(refusal instanceof Refusal) || !over.includes(refusal.code)) throw refusal;
     const now = await call('GET /api/tickets/:id', { names: { id: ticket.id } });
-    notifications.show({
-      title: 'Somebody was faster',
-      message: `This ticket is ${now.status} already. Nothing was changed by you.`,
-    });
+    sayFaster(now);
     return now;
   } finally {
     void refresh('/api/tickets', '/api/wallets');
   }
+}
+
+function sayFaster(ticket: CostTicket): void {
+  notifications.show({
+    title: 'Somebody was faster',
+    message: <Faster ticket={ticket} />,
+    autoClose: FASTER_MS,
+  });
+}
+
+/** Who was faster, and with what. */
+function Faster({ ticket: { status, decided_by } }: { ticket: CostTicket }) {
+  const calm = 'Nothing was changed by you.';
+  if (decided_by === null)
+    return <Text size="sm">{`This ticket is ${status} already. ${calm}`}</Text>;
+  return (
+    <Text size="sm">
+      <PersonName id={decided_by} /> has {status === 'denied' ? 'denied' : 'approved'} this call
+      already. {calm}
+    </Text>
+  );
 }
 
 /** Approves: what is missing is prefilled, so that two clicks do it. */
@@ -80,7 +110,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
       ...(is_short && source && !is_bank ? { from_wallet_id: source } : {}),
       ...(note === '' ? {} : { note }),
     };
-    await decide(shown, () =>
+    await decide(shown, me, () =>
       call('POST /api/tickets/:id/approve', { names: { id: shown.id }, body, idempotency_key }),
     );
     onClose();
@@ -96,7 +126,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
     >
       <Text>
         {shown.asked_by} asks {shown.model} for at most{' '}
-        {moneyText(shown.estimated_cost, shown.currency)}.
+        <Money amount={shown.estimated_cost} currency={shown.currency} />.
       </Text>
       {(shown.budgets ?? []).map((budget) => (
         <Alert
@@ -104,8 +134,9 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
           color="yellow"
           title={`The budget of ${ownerWords(budget.owner_type)}`}
         >
-          {moneyText(budget.used, shown.currency)} of {moneyText(budget.limit, shown.currency)} a{' '}
-          {budget.window} are used. Approving raises it once by what is missing.
+          <Money amount={budget.used} currency={shown.currency} /> of{' '}
+          <Money amount={budget.limit} currency={shown.currency} /> a {budget.window} are used.
+          Approving raises it once by what is missing.
         </Alert>
       ))}
       {is_short && (
@@ -165,6 +196,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
 
 /** Denies: the caller is told at once, with the reason. */
 export function DenyDialog({ ticket, onClose }: Dialog) {
+  const me = useMe();
   const shown = useLast(ticket);
   const [reason, setReason] = useState('');
   // biome-ignore lint/correctness/useExhaustiveDependencies: read anew, it leaves what was typed.
@@ -174,7 +206,7 @@ export function DenyDialog({ ticket, onClose }: Dialog) {
   if (shown === undefined) return null;
   const submit = async (idempotency_key: string) => {
     const body = reason === '' ? {} : { reason };
-    await decide(shown, () =>
+    await decide(shown, me, () =>
       call('POST /api/tickets/:id/deny', { names: { id: shown.id }, body, idempotency_key }),
     );
     onClose();
