@@ -2,30 +2,24 @@ import { Button, Progress, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Answer } from '../api/client';
 import { reading } from '../api/queries';
 import { type Column, DataTable } from '../parts/data-table';
-import { text, useFilters } from '../parts/filters';
 import { Money, moneyText } from '../parts/money';
 import { TeamName } from '../parts/names';
 import { Page } from '../parts/page';
-import { pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { may, useMe } from '../session/me';
 import { type ApprovalRule, DeleteRuleDialog, RuleDialog } from '../tickets/rules';
 
-type Rules = Answer<'GET /api/approval-rules'>;
+/** An organization has no more. */
+const RULES_MAX = 50;
 
 /** Rules that approve small calls at once, so that nobody has to. */
 export function ApprovalRules() {
   const me = useMe();
   const may_change = may(me, 'org:billing');
-  const [{ cursor }, set] = useFilters({ cursor: text });
-  const query = useQuery({
-    ...reading('GET /api/approval-rules', { query: { ...pageAt(cursor), per_page: 50 } }),
-    select: withNext<Rules>(cursor),
-  });
+  const query = useQuery(reading('GET /api/approval-rules', { query: { per_page: RULES_MAX } }));
   const [is_making, { open, close }] = useDisclosure();
   const [changing, setChanging] = useState<ApprovalRule>();
   const [deleting, setDeleting] = useState<ApprovalRule>();
@@ -41,8 +35,6 @@ export function ApprovalRules() {
         itemsOf={({ approval_rules }) => approval_rules}
         keyOf={({ id }) => id}
         columns={columns}
-        cursor={cursor}
-        onCursor={(next) => set({ cursor: next })}
         empty={
           <Empty title="No rules">
             Without one, each call that no wallet or budget covers waits for a person.

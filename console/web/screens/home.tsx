@@ -20,10 +20,7 @@ export function Home() {
   if (me.acting_org === null)
     return (
       <Page title="Home">
-        <Empty title="Choose an organization">
-          You are an operator of the platform. Above you choose which organization you look at. If
-          there is none yet, <AppLink to="/setup">set one up</AppLink>.
-        </Empty>
+        <NoOrganization />
       </Page>
     );
   return (
@@ -35,6 +32,32 @@ export function Home() {
         <TopModels />
       </SimpleGrid>
     </Page>
+  );
+}
+
+/** What an operator sees who looks at no organization: the way to the first one, if there is none. */
+function NoOrganization() {
+  const { data, error } = useQuery(reading('GET /api/organizations', { query: { per_page: 1 } }));
+  if (error && data === undefined) return <Failure error={error} />;
+  if (data === undefined) return <LoadingRows />;
+  if (data.organizations.length > 0)
+    return (
+      <Empty title="Choose an organization">
+        You are an operator of the platform. Above you choose which organization you look at, or you{' '}
+        <AppLink to="/setup">set another one up</AppLink>.
+      </Empty>
+    );
+  return (
+    <Stack align="center" gap="sm" py="xl" ta="center">
+      <Title order={2} size="h4">
+        Nothing is here yet
+      </Title>
+      <Text c="dimmed">
+        Five screens lead to the first call that is paid: an organization, a price, a provider,
+        money, and a key.
+      </Text>
+      <LinkButton to="/setup">Begin</LinkButton>
+    </Stack>
   );
 }
 

@@ -1,5 +1,5 @@
 import { Button, Group, SegmentedControl, SimpleGrid, Stack, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { type Query, queryText } from '../api/client';
 import { reading } from '../api/queries';
@@ -58,7 +58,7 @@ export function Spend() {
   });
   const is_compared = filters.compare !== undefined && !earlier.isPlaceholderData;
   const compared = is_compared ? earlier.data : undefined;
-  const groups = ranking.data?.groups ?? [];
+  const groups = fitting(ranking, by).data?.groups ?? [];
   const nameOf = useNames(
     by,
     groups.map(({ group }) => group[by] ?? null),
@@ -93,7 +93,9 @@ export function Spend() {
             />
           </Group>
           <Chart {...{ asked, period, interval, by, filters, zone, nameOf, onPick: pick }} />
-          <Ranking {...{ query: ranking, earlier: compared, by, nameOf, onPick: pick }} />
+          <Ranking
+            {...{ query: fitting(ranking, by), earlier: compared, by, nameOf, onPick: pick }}
+          />
         </>
       )}
     </Page>
@@ -107,6 +109,12 @@ function narrowedBy(filters: SpendFilters) {
       return filters[filter] === undefined ? [] : [[filter, filters[filter]]];
     }),
   ) as Query<'GET /api/spend'>;
+}
+
+/** The groups, unless those that are kept are of another kind, whose names would be wrong. */
+function fitting<Found extends { by: string }>(query: UseQueryResult<Found>, by: Dimension) {
+  if (query.data === undefined || query.data.by === by) return query;
+  return { ...query, data: undefined, isPlaceholderData: false } as unknown as typeof query;
 }
 
 type Asked = Query<'GET /api/spend'>;
@@ -218,7 +226,7 @@ function Chart({
   );
   const error = sums.error ?? grouped.error;
   if (error) return <Failure error={error} retry={() => void sums.refetch()} />;
-  if (!sums.data || !grouped.data || !ranked.data) return <LoadingRows />;
+  if (!sums.data || !grouped.data || ranked.data?.by !== by) return <LoadingRows />;
   // The ranking below says that there are no calls; days without any are no chart.
   if (sums.data.buckets.length === 0) return null;
   const { currency, from: begins, to: ends } = sums.data;

@@ -3,26 +3,25 @@ import { useDisclosure } from '@mantine/hooks';
 import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { type Answer, call } from '../api/client';
+import { call } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { act } from '../parts/act';
 import { State } from '../parts/badge';
 import { type Column, DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
-import { pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { AddDestination, Recipients, SecretOnce } from './notice-dialogs';
 import { channels, type Destination, kindWords, type Message } from './notice-words';
 
+/** An organization has no more. */
+const DESTINATIONS_MAX = 50;
 const LOOK_MS = 2_000;
 const CALM_MS = 30_000;
 
 export interface NoticeFilters {
   message_status?: Message['status'] | undefined;
   page?: string | undefined;
-  /** The page of destinations. */
-  cursor?: string | undefined;
 }
 
 const columns: Column<Destination>[] = [
@@ -66,11 +65,9 @@ export function Notices({
   filters: NoticeFilters;
   set: (change: NoticeFilters) => void;
 }) {
-  const { cursor } = filters;
-  const query = useQuery({
-    ...reading('GET /api/notice-destinations', { query: { ...pageAt(cursor), per_page: 50 } }),
-    select: withNext<Answer<'GET /api/notice-destinations'>>(cursor),
-  });
+  const query = useQuery(
+    reading('GET /api/notice-destinations', { query: { per_page: DESTINATIONS_MAX } }),
+  );
   const [is_adding, adding] = useDisclosure();
   const [secret, setSecret] = useState<string>();
   const [deleting, setDeleting] = useState<Destination>();
@@ -93,8 +90,6 @@ export function Notices({
         itemsOf={({ destinations }) => destinations}
         keyOf={({ id }) => id}
         columns={columns}
-        cursor={cursor}
-        onCursor={(next) => set({ cursor: next })}
         empty={
           <Empty title="Nobody is told">
             A channel of Slack or Teams, a mail address or a webhook is told of tickets and money.

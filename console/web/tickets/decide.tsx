@@ -7,7 +7,6 @@ import { reading, refresh } from '../api/queries';
 import { roundedUp, typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
 import { exactText, inputDigits, Money, moneyText } from '../parts/money';
-import { PersonName } from '../parts/names';
 import { type Me, may, useMe } from '../session/me';
 import { type CostTicket, ownerWords } from './words';
 
@@ -43,36 +42,38 @@ async function decide(
     const now = await send();
     // The same verdict of somebody else stands, and is answered as it is.
     const by = now.decided_by;
-    if (by !== null && me.user !== null && by !== me.user.user_id) sayFaster(now);
+    if (by !== null && me.user !== null && by !== me.user.user_id) void sayFaster(now);
     return now;
   } catch (refusal) {
     if (!(refusal instanceof Refusal) || !over.includes(refusal.code)) throw refusal;
     const now = await call('GET /api/tickets/:id', { names: { id: ticket.id } });
-    sayFaster(now);
+    void sayFaster(now);
     return now;
   } finally {
     void refresh('/api/tickets', '/api/wallets');
   }
 }
 
-function sayFaster(ticket: CostTicket): void {
+/** Says who was faster, and with what. */
+async function sayFaster({ org_id, status, decided_by }: CostTicket): Promise<void> {
+  const name = decided_by === null ? undefined : await nameOf(org_id, decided_by);
+  const verdict = status === 'denied' ? 'denied' : 'approved';
+  const what = name ? `${name} has ${verdict} this call` : `This ticket is ${status}`;
   notifications.show({
     title: 'Somebody was faster',
-    message: <Faster ticket={ticket} />,
+    message: `${what} already. Nothing was changed by you.`,
     autoClose: FASTER_MS,
   });
 }
 
-/** Who was faster, and with what. */
-function Faster({ ticket: { status, decided_by } }: { ticket: CostTicket }) {
-  const calm = 'Nothing was changed by you.';
-  if (decided_by === null)
-    return <Text size="sm">{`This ticket is ${status} already. ${calm}`}</Text>;
-  return (
-    <Text size="sm">
-      <PersonName id={decided_by} /> has {status === 'denied' ? 'denied' : 'approved'} this call
-      already. {calm}
-    </Text>
+/** How a person is called; undefined for whom the viewer may not see, and for what is none. */
+async function nameOf(id: string, user_id: string): Promise<string | undefined> {
+  if (user_id === 'rule') return 'A rule';
+  if (!user_id.startsWith('user_')) return undefined;
+  const names = { id, user_id };
+  return call('GET /api/organizations/:id/members/:user_id', { names }).then(
+    ({ name }) => name,
+    () => undefined,
   );
 }
 
