@@ -127,7 +127,7 @@ function queryOf({ method, has_org, forced }: Row, ctx: Context, { org_id }: Ses
   if (method === 'get')
     for (const [name, value] of Object.entries(forced)) {
       if (value === null) query.delete(name);
-      else query.set(name, value);
+      else query.set(name, String(value));
     }
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
