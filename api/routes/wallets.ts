@@ -162,9 +162,16 @@ export async function viewer(
 
 async function listWallets(
   { db, principal }: Ctx,
-  { org_id, q, status, owner_type, team_id, user_id, member_of, ...request }: z.infer<
-    typeof walletsQuery
-  >,
+  {
+    org_id,
+    q,
+    status,
+    owner_type,
+    team_id,
+    user_id,
+    member_of,
+    ...request
+  }: z.infer<typeof walletsQuery>,
 ) {
   const filter = { q, status, owner_type, team_id, user_id, member_of };
   const seen_by = await viewer(db, principal, org_id);
@@ -192,9 +199,16 @@ async function putThreshold(
 
 async function listAllWallets(
   { db }: Ctx,
-  { org_id, q, status, owner_type, team_id, user_id, member_of, ...request }: z.infer<
-    typeof walletsQuery
-  >,
+  {
+    org_id,
+    q,
+    status,
+    owner_type,
+    team_id,
+    user_id,
+    member_of,
+    ...request
+  }: z.infer<typeof walletsQuery>,
 ) {
   const filter = { org_id, q, status, owner_type, team_id, user_id, member_of };
   const { rows, ...rest } = await walletLists.listAll(db, filter, request);

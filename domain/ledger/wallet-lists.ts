@@ -101,13 +101,7 @@ function searchOf({ q }: WalletFilter): Search | undefined {
   return q ? { indexed, plain: found, among } : undefined;
 }
 
-function conditionsOf({
-  status,
-  owner_type,
-  team_id,
-  user_id,
-  member_of,
-}: WalletFilter): string[] {
+function conditionsOf({ status, owner_type, team_id, user_id, member_of }: WalletFilter): string[] {
   return [
     ...(status ? [conditionOf[status]] : []),
     ...(owner_type ? ['w.owner_type = :owner_type'] : []),

@@ -2,7 +2,6 @@ import { Card, Group, List, SimpleGrid, Stack, Text, Title } from '@mantine/core
 import { useQuery } from '@tanstack/react-query';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
-import { emptyAt, perDay, whoseSpending } from '../home/pace';
 import { AppLink, LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
@@ -10,6 +9,7 @@ import { Empty, Failure, LoadingRows } from '../parts/states';
 import { timeText } from '../parts/time';
 import { decidesTickets, type Me, may, useMe, useZone } from '../session/me';
 import { openTickets } from '../tickets/open-tickets';
+import { emptyAt, perDay, whoseSpending } from '../wallets/pace';
 
 const DAY_MS = 86_400_000;
 const DAYS = 7;
@@ -35,7 +35,7 @@ export function Home() {
   );
 }
 
-/** What an operator sees who looks at no organization: the way to the first one, if there is none. */
+/** For an operator who looks at no organization: the way to the first, if there is none. */
 function NoOrganization() {
   const { data, error } = useQuery(reading('GET /api/organizations', { query: { per_page: 1 } }));
   if (error && data === undefined) return <Failure error={error} />;
@@ -176,7 +176,7 @@ function Spent() {
 
 const whose_wallet = { user: 'your wallet', organization: "the organization's wallet" } as const;
 
-/** Until when the wallet lasts, by the spending that it may pay for; nothing if that is not shown. */
+/** Until when the wallet lasts, by the spending that it may pay for. */
 function Lasts() {
   const me = useMe();
   const from = useFirstDay();

@@ -1,4 +1,4 @@
-import { emptyAt, perDay, whoseSpending } from '../../console/web/home/pace';
+import { emptyAt, perDay, whoseSpending } from '../../console/web/wallets/pace';
 
 const everybody = { user_id: 'user_1', sees_all: true };
 const member = { user_id: 'user_1', sees_all: false };
