@@ -12,6 +12,7 @@ import { socketRow } from './calls/sockets';
 import { spendRows } from './calls/spend';
 import { streamRow } from './calls/streams';
 import { type BenchCluster, startCluster } from './cluster';
+import { consoleRow } from './console';
 import { exportRows } from './exports';
 import { before, type Figures, keptFigures, machine, record, versionsOf } from './figures';
 import { growthRow } from './growth';
@@ -57,6 +58,7 @@ const inside: Record<string, () => Promise<Row[]>> = {
   exports: inCluster(exportRows),
   neighbours: inCluster(async (cluster) => [await neighbourRow(cluster)]),
   payments: inCluster(paymentRows),
+  console: inCluster(async (cluster) => [await consoleRow(cluster)]),
   'gateway-polls': inCluster(async (cluster) => [await gatewayPollRow(cluster)]),
   policy: async () => [await policyRow()],
   limits: limitRows,
