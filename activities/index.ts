@@ -1,6 +1,7 @@
 import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
 import { AppError, isAppError } from '../domain/errors';
 import * as events from '../domain/events';
+import * as configs from '../domain/gateways/configs';
 import * as fleet from '../domain/gateways/fleet';
 import * as rollouts from '../domain/gateways/rollouts';
 import { audit } from '../domain/ledger/audit';
@@ -14,11 +15,14 @@ import * as cancellation from '../domain/payments/cancellation';
 import * as paymentEvents from '../domain/payments/events';
 import * as refunds from '../domain/payments/refunds';
 import * as paymentSteps from '../domain/payments/steps';
+import { check } from '../domain/prices/check';
+import { servedBy } from '../domain/prices/served';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
 import { createTargetOf } from '../exports/open';
 import { createProviderOf } from '../payment-providers/configured';
+import { builtInCatalog } from '../price-catalogs/built-in';
 import { createConfigActivities } from './config-rollout';
 import { createExportSteps } from './exports';
 import { withLife } from './life';
@@ -41,6 +45,7 @@ export interface Dependencies {
 }
 
 const BROKEN_SHOWN_MAX = 50;
+const PRICES_SHOWN_MAX = 50;
 
 const worldOnly: NoticeWays = {
   networks: undefined,
@@ -199,6 +204,8 @@ function upkeepActivities(db: Db) {
           ...broken.slice(0, BROKEN_SHOWN_MAX),
         );
     },
+    /** What of the prices is to be mended; an event says so if anything is. Changes nothing. */
+    checkPrices: () => refusable(() => checkPrices(db)),
     /** The partitions of events: those of the next days made, those past 90 days dropped. */
     keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
     /** How many gateways fell silent without a word and were told of. */
@@ -210,6 +217,20 @@ function upkeepActivities(db: Db) {
      */
     forgetStoredAnswers: () => refusable(() => forgetOld(db)),
   };
+}
+
+async function checkPrices(db: Db) {
+  const { served } = servedBy((await configs.current(db))?.config);
+  const found = await check(db, [await builtInCatalog()], served);
+  const shown = {
+    unpriced: found.unpriced.slice(0, PRICES_SHOWN_MAX),
+    differs: found.differs.slice(0, PRICES_SHOWN_MAX).map(({ name }) => name),
+    by_hand: found.by_hand.length,
+    old: found.old,
+    faults: found.faults,
+  };
+  await events.tellPrices(db, shown);
+  return shown;
 }
 
 function noticeActivities(db: Db, secrets: Secrets, ways: NoticeWays) {

@@ -18,6 +18,8 @@ import { openDatabase } from '../runtime/database';
 import { temporalAddress } from '../temporal/connection';
 import { prepare } from '../temporal/prepare';
 import { runExports } from './admin-exports';
+import { runPrices } from './admin-prices';
+import { runSetup } from './admin-setup';
 import { runSpend } from './admin-spend';
 
 const commands: Record<string, { words: string; run: Command }> = {
@@ -52,6 +54,16 @@ const commands: Record<string, { words: string; run: Command }> = {
       '"spend rebuild [org_id]" folds the ledger into spend anew, of one organization or of all; the old figures are read meanwhile',
     run: (db, args) => runSpend(db, args, print),
   },
+  prices: {
+    words:
+      '"prices import" proposes prices from catalogs; diff, apply, undo, list and check go on from there',
+    run: (db, args) => runPrices(db, args, print),
+  },
+  setup: {
+    words:
+      'print what a coding agent is to be told of the gateway: "setup claude-code --gateway URL --model name"',
+    run: async (_db, args) => runSetup(args, print),
+  },
   outbox: {
     words: 'list the messages to Temporal that were given up; "outbox resend" sends them once more',
     run: runOutbox,
@@ -70,6 +82,11 @@ type Command = (db: Db, args: string[]) => Promise<number>;
  * itself.
  */
 export async function main([name, ...args]: string[]): Promise<void> {
+  // It asks no database: developers run it on machines that reach none.
+  if (name === 'setup') {
+    process.exitCode = runSetup(args, print);
+    return;
+  }
   const command = commands[name ?? ''];
   if (command === undefined) {
     print(

@@ -32,6 +32,7 @@ import { exportRoutes } from './routes/exports';
 import { gatewayRoutesOfAdmins } from './routes/gateways';
 import { ledgerRoutes } from './routes/ledger';
 import { operationRoutes } from './routes/operations';
+import { priceImportRoutes } from './routes/price-imports';
 import { priceSheetRoutes } from './routes/price-sheets';
 import { pricingRoutes } from './routes/pricing';
 import { spendRoutes } from './routes/spend';
@@ -49,6 +50,7 @@ export const routes = [
   ...teamWalletRoutes,
   ...walletSettingsRoutes,
   ...pricingRoutes,
+  ...priceImportRoutes,
   ...excessRoutes,
   ...priceSheetRoutes,
   ...spendRoutes,

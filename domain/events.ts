@@ -44,6 +44,7 @@ export const types = [
   'gateway.config_rejected',
   'gateway.silent',
   'audit.broken',
+  'prices.checked',
   'notice.disabled',
 ] as const;
 
@@ -264,5 +265,14 @@ export async function tellBroken(db: Db, count: number): Promise<void> {
     db,
     `select append_event('${PLATFORM_STREAM}', 'audit.broken', jsonb_build_object('broken', :count::int)) where :count::int > 0`,
     { count },
+  );
+}
+
+/** Says to the platform what a check of prices found, if anything is to be mended. */
+export async function tellPrices(db: Db, found: object & { faults: number }): Promise<void> {
+  await many(
+    db,
+    `select append_event('${PLATFORM_STREAM}', 'prices.checked', :found::jsonb) where :faults::int > 0`,
+    { found: JSON.stringify(found), faults: found.faults },
   );
 }

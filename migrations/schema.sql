@@ -966,6 +966,24 @@ begin
 end $$;
 
 ----------------------------------------------------------------------------------------------------
+-- Imports of prices
+----------------------------------------------------------------------------------------------------
+
+-- Prices say where they come from. A plan that was made from catalogs of prices is taken over as
+-- one import, which can be undone.
+
+create table price_imports (
+  id text primary key default new_id('pimp'),
+  created_at timestamptz not null,
+  actor text not null,
+  -- [{catalog, version, sha256, dated}]: what the plan was made from.
+  sources jsonb not null,
+  plan_sha256 text not null,
+  undone_at timestamptz,
+  undone_by text
+);
+
+----------------------------------------------------------------------------------------------------
 -- Prices
 ----------------------------------------------------------------------------------------------------
 
@@ -1018,9 +1036,20 @@ create table model_prices (
   -- {name: price list}; a list has amounts and may have tiers of its own, a number is a factor.
   service_tiers jsonb,
   -- {name: price list}, likewise.
-  regions jsonb
+  regions jsonb,
+  -- `hand`: a person wrote it, and no import touches it unless told to.
+  source text not null default 'hand' check (source in ('hand', 'import')),
+  import_id text references price_imports,
+  -- The catalog of an imported price, with its version and day.
+  catalog text,
+  -- The version that was in force when an import took its place: what undo brings back.
+  replaced_version_id text,
+  -- What a catalog knows of the model beside its price: context_length, modalities,
+  -- deprecation_date and others.
+  metadata jsonb
 );
 create index model_prices_id on model_prices (id);
+create index model_prices_import on model_prices (import_id) where import_id is not null;
 create index model_prices_lookup on model_prices (provider, model, effective_from desc)
 where retired_at is null;
 

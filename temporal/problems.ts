@@ -6,7 +6,7 @@ import type { QueueStatus, ScheduleStatus, TemporalStatus } from './status';
 // A task or message that nobody has taken for so long is a worker's trouble, not a busy minute.
 const LATE_SECONDS = 60;
 // Two runs of a schedule that runs each five minutes, or each night.
-const OVERDUE_HOURS = { reconcile: 0.25, audit: 50, exportUpkeep: 0.25 } as const;
+const OVERDUE_HOURS = { reconcile: 0.25, audit: 50, exportUpkeep: 0.25, pricesCheck: 50 } as const;
 const HOUR_MS = 3_600_000;
 
 /** Plain words for an operator: what is wrong, and what to do. Empty while all is well. */

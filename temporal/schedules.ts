@@ -9,7 +9,7 @@ import {
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
 
-export const schedule_ids = ['reconcile', 'audit', 'exportUpkeep'] as const;
+export const schedule_ids = ['reconcile', 'audit', 'exportUpkeep', 'pricesCheck'] as const;
 export type ScheduleId = (typeof schedule_ids)[number];
 
 interface Schedule {
@@ -46,6 +46,14 @@ const exportUpkeep: Schedule = {
   at_once: false,
 };
 
+const pricesCheck: Schedule = {
+  id: 'pricesCheck',
+  spec: { calendars: [{ hour: 4, minute: 10 }] },
+  task_queue: 'lifecycle',
+  summary: 'Compares prices with the catalog inside, each night at 04:10 UTC; changes nothing',
+  at_once: false,
+};
+
 /**
  * Makes the schedules that are missing. If that of reconcile is, Temporal's store is new or was
  * lost: then the workflows of everything unfinished are asked for again, before the schedule is
@@ -54,6 +62,7 @@ const exportUpkeep: Schedule = {
 export async function makeSchedules(client: Client, db: Db): Promise<number> {
   await make(client, audit);
   await make(client, exportUpkeep);
+  await make(client, pricesCheck);
   if (await isThere(client, reconcile)) return 0;
   const count = await outbox.resendUnfinished(db);
   await make(client, reconcile);
@@ -66,7 +75,7 @@ export async function makeSchedules(client: Client, db: Db): Promise<number> {
  */
 export async function bringSchedules(client: Client, db: Db): Promise<number> {
   const count = await makeSchedules(client, db);
-  for (const schedule of [audit, reconcile, exportUpkeep]) {
+  for (const schedule of [audit, reconcile, exportUpkeep, pricesCheck]) {
     const { spec, policies, action } = definition(schedule);
     await client.schedule
       .getHandle(schedule.id)

@@ -7,5 +7,6 @@ export { exportUpkeep } from './export-upkeep';
 export { notices, wakeNotices } from './notices';
 export { paymentRefund, refundResult } from './payment-refund';
 export { approval, cancel, confirm, paymentSession, providerEvent } from './payment-session';
+export { pricesCheck } from './prices-check';
 export { reconcile } from './reconcile';
 export { reservationLifetimes, wake } from './reservation-lifetimes';

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { metadata } from './prices';
 import { id, money, time } from './shared';
 
 export const wallet = z.strictObject({
@@ -130,6 +131,12 @@ export const modelPrice = z.strictObject({
   service_tiers: lists,
   regions: lists,
   free: z.boolean(),
+  source: z
+    .enum(['hand', 'import'])
+    .describe('`hand`: a person wrote it, and an import leaves it alone unless told otherwise.'),
+  catalog: z.string().nullable().describe('Of an imported price: its catalog, version and day.'),
+  import_id: id.nullable(),
+  metadata: metadata.nullable().describe('What the catalog knows of the model beside its price.'),
   effective_from: time,
   created_at: time,
   updated_at: time,

@@ -32,7 +32,7 @@ export const workersStatus = z.strictObject({
     .describe('Empty while Temporal is away.'),
   schedules: z.array(
     z.strictObject({
-      id: z.enum(['reconcile', 'audit', 'exportUpkeep']),
+      id: z.enum(['reconcile', 'audit', 'exportUpkeep', 'pricesCheck']),
       status: z.enum(['active', 'paused', 'missing']),
       last_ended_at: time.nullable(),
       last_result: z.string().nullable().describe('completed, or how its newest run ended.'),

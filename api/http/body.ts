@@ -15,6 +15,8 @@ interface Bounds {
 export const SMALL: Bounds = { bytes: 65_536, members: 2_000 };
 /** A whole configuration of a gateway, by a platform admin. */
 export const LARGE: Bounds = { bytes: 1_048_576, members: 100_000 };
+/** A plan of all prices of all catalogs, by a platform admin. */
+export const HUGE: Bounds = { bytes: 8_388_608, members: 1_000_000 };
 /** A batch of 64 reserves is about 100 kB. */
 export const OF_MACHINES: Bounds = { bytes: 1_048_576 };
 

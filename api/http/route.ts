@@ -19,7 +19,7 @@ import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
 import { type Access, type Principal, type Sources, whoWasDenied } from './access';
 import { inName } from './acting';
-import { LARGE, OF_MACHINES, readJson, SMALL } from './body';
+import { HUGE, LARGE, OF_MACHINES, readJson, SMALL } from './body';
 import type { createBuckets } from './buckets';
 import type { ConfigWatch } from './config-watch';
 import type { EventStreams } from './event-streams';
@@ -105,6 +105,8 @@ interface RouteRow<Input extends z.ZodObject> {
   is_long?: boolean;
   /** Its body may have 1 MB, as no other of people may. */
   is_large?: boolean;
+  /** Its body may have 8 MB. */
+  is_huge?: boolean;
 }
 
 type Defaults =
@@ -115,6 +117,7 @@ type Defaults =
   | 'is_deprecated'
   | 'is_long'
   | 'is_large'
+  | 'is_huge'
   | 'path_names';
 
 /** A row of a route table, with its defaults. */
@@ -138,6 +141,7 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
     is_deprecated: false,
     is_long: false,
     is_large: false,
+    is_huge: false,
     path_names: {},
     ...row,
     prepare(given) {
@@ -282,8 +286,9 @@ function inPath({ path_names }: Route, http: Context): Record<string, string> {
   return Object.fromEntries(entries.map(([name, value]) => [path_names[name] ?? name, value]));
 }
 
-function boundsOf({ is_large }: Route, pool: PoolName) {
+function boundsOf({ is_large, is_huge }: Route, pool: PoolName) {
   if (pool === 'machine') return OF_MACHINES;
+  if (is_huge) return HUGE;
   return is_large ? LARGE : SMALL;
 }
 

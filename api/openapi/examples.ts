@@ -1,6 +1,8 @@
 // Values and bodies for people who try the routes on the page. Ids stand for those of their own
 // organization.
 
+import { examplePlan } from './price-help';
+
 const org_id = 'org_01a220a951b44c42b8195c6a01dad198';
 const user_id = 'user_01a220a951b54f1c9d2a7c6a01dad199';
 const team_id = 'team_01a220a951b64a0a8c3b5c6a01dad19a';
@@ -102,6 +104,8 @@ export const bodies: Record<string, object> = {
   'patch /v1/tokens/:name': { max_budget: 20, rpm: 60 },
   'post /v1/admin/model-pricing': { ...model, input_per_1m: 0.15, output_per_1m: 0.6 },
   'put /v1/admin/model-pricing/:id': { output_per_1m: 0.7 },
+  'post /v1/admin/price-imports/diff': { plan: examplePlan },
+  'post /v1/admin/price-imports': { plan: examplePlan },
   'put /v1/admin/exchange-rates': { rates: { EUR: 0.92 } },
   'post /v1/tokens': {
     name: 'ci',

@@ -2,6 +2,7 @@ import { budgetHelp } from './budget-help';
 import * as examples from './examples';
 import { identityBodies, identityHelp } from './identity-help';
 import { noticeBodies, noticeHelp, noticeNouns } from './notice-help';
+import { priceHelp } from './price-help';
 import { spendHelp } from './spend-help';
 
 type Schema = Record<string, unknown>;
@@ -78,44 +79,7 @@ const help: Record<string, string> = {
   ...budgetHelp,
   ...spendHelp,
   balance_after: "The wallet's balance after this entry or call.",
-  // Prices.
-  provider: "The provider's name in the price list, such as openai.",
-  model:
-    "The model's name, as requests name it. In the price list one * may end it: the longest match wins.",
-  input_per_1m: 'USD per million input tokens.',
-  output_per_1m: 'USD per million output tokens.',
-  cached_input_per_1m: 'USD per million input tokens read from a cache; absent: as input.',
-  cache_write_per_1m: 'USD per million input tokens written to a cache; absent: as input.',
-  cache_write_1h_per_1m:
-    'USD per million tokens written to a cache for an hour; absent: as cache_write.',
-  audio_input_per_1m: 'USD per million audio input tokens; absent: as input.',
-  audio_output_per_1m: 'USD per million audio output tokens; absent: as output.',
-  per_minute: 'USD per minute of audio.',
-  per_1m_characters: 'USD per million characters.',
-  per_request: 'USD per request, besides all else.',
-  per_tool_call: 'USD per tool call of the provider; stands in for the kinds that have no price.',
-  per_web_search: 'USD per web search that ran; absent: as per_tool_call.',
-  per_file_search: 'USD per search in files; absent: as per_tool_call.',
-  per_container: 'USD per container that code ran in; absent: as per_tool_call.',
-  image_input_per_1m: 'USD per million tokens of pictures that are read; absent: as input.',
-  image_output_per_1m: 'USD per million tokens of pictures that are made; absent: as output.',
-  video_input_per_1m: 'USD per million tokens of video that is read; absent: as input.',
-  video_output_per_1m: 'USD per million tokens of video that is made; absent: as output.',
-  minimum: 'USD that a request costs at least, if it is charged at all.',
-  minimum_seconds: 'Seconds of sound that are billed at least.',
-  service_tiers:
-    'Prices by tier of service: a list of the amounts that differ, or a factor on tokens, characters, minutes and pages.',
-  regions: 'Prices by region, in the same form.',
-  service_tier: 'The tier of service: of a reserve the one asked for, of usage the one answered.',
-  region: 'The region: of a reserve the one asked for, of usage the one answered.',
-  max_output_tokens: 'The most tokens the model gives; a hold is never for more.',
-  reasoning: 'The model thinks unseen: a stream without usage is settled at its hold.',
-  tiers: 'Other prices for a whole request whose prompt is above a number of tokens.',
-  above_prompt_tokens: 'Prompt tokens above which the tier holds.',
-  free: 'The model costs nothing; said on purpose, since all amounts zero is refused without it.',
-  effective_from: 'When the price comes into force; absent: now.',
-  base: 'Always USD.',
-  rates: 'Units of each currency for 1 USD, by ISO 4217 code.',
+  ...priceHelp,
   // Payments.
   payment_session_id: 'Id of a payment session, as create-checkout answers it.',
   surface: 'Where the buyer is: console, or chat, which tops up the organization only.',
@@ -270,6 +234,7 @@ const nouns: Record<string, string> = {
   'config-rollouts': 'Id of the rollout: GET /v1/admin/config-rollouts.',
   wallets: 'Id of the wallet: GET /v1/wallets.',
   organizations: 'Id of the organization.',
+  'price-imports': 'Id of the import: GET /v1/admin/price-imports.',
   'model-pricing': 'Id of the price: GET /v1/admin/model-pricing.',
   agents: 'Id of the agent: GET /v1/organizations/{id}/agents.',
   events: 'Id of the event: GET /v1/events.',

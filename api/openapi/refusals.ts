@@ -41,6 +41,8 @@ const own: Record<string, string> = {
   'put /v1/admin/organizations/:id/wallet-settings': 'currency_in_use amount_too_large',
   'post /v1/admin/model-pricing': prices,
   'put /v1/admin/model-pricing/:id': prices,
+  'post /v1/admin/price-imports': 'prices_changed import_asks',
+  'post /v1/admin/price-imports/:id/undo': 'import_undone',
   'put /v1/admin/exchange-rates': 'currency_in_use',
   'post /v1/admin/settlement-excess/:id': 'already_decided amount_too_large',
   'post /v1/organizations/:id/teams': 'already_exists',

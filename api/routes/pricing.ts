@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { sha256 } from '../../domain/digest';
 import { AppError } from '../../domain/errors';
+import * as exchangeRates from '../../domain/exchange-rates';
 import { type Amount, amounts, isNeeded } from '../../domain/ledger/price-lists';
 import * as pricing from '../../domain/ledger/pricing';
 import * as previews from '../../domain/ledger/views/price-preview';
@@ -48,7 +49,16 @@ const model = id.refine(
   'may have one * at its end',
 );
 const newPrice = z.strictObject({ provider: id, model, ...figures });
-const change = z.strictObject({ id, provider: id.optional(), model: model.optional(), ...figures });
+const change = z.strictObject({
+  id,
+  provider: id.optional(),
+  model: model.optional(),
+  ...figures,
+  source: z
+    .enum(['hand', 'import'])
+    .optional()
+    .describe('`import` gives the price back to imports; what a person changes is by hand.'),
+});
 
 const DAYS_MAX = 31;
 const previewed = newPrice
@@ -182,9 +192,9 @@ async function remove({ db }: Ctx, { id: price_id, effective_from }: z.infer<typ
 }
 
 function getRates({ db }: Ctx) {
-  return pricing.exchangeRates(db);
+  return exchangeRates.current(db);
 }
 
 function putRates({ db }: Ctx, input: z.infer<typeof rates>) {
-  return pricing.setExchangeRates(db, input.rates);
+  return exchangeRates.set(db, input.rates);
 }

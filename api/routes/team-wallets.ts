@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import * as pricing from '../../domain/ledger/pricing';
+import * as exchangeRates from '../../domain/exchange-rates';
 import * as wallets from '../../domain/ledger/wallets';
 import { lockForTeam, requireInTeam } from '../../domain/people/team-rights';
 import type { Db } from '../../domain/sql';
@@ -87,7 +87,7 @@ async function move(
   return once(ctx, org_id, async (db) => {
     await lockForTeam(db, { org_id, team_id }, ctx.principal, 'org:billing');
     const organization = await wallets.ensure(db, org_id, { owner_type: 'organization' });
-    const amount_nanos = await pricing.convert(
+    const amount_nanos = await exchangeRates.convert(
       db,
       given.amount,
       given.currency ?? organization.currency,

@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import * as exchangeRates from '../../domain/exchange-rates';
 import { balances } from '../../domain/ledger/balances';
-import * as pricing from '../../domain/ledger/pricing';
 import * as walletLists from '../../domain/ledger/wallet-lists';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as wallets from '../../domain/ledger/wallets';
@@ -275,7 +275,7 @@ async function move(
     const [from, to] =
       direction === 'from_organization' ? [organization, other] : [other, organization];
     // Converted once: the same nanos leave one wallet and reach the other.
-    const amount_nanos = await pricing.convert(
+    const amount_nanos = await exchangeRates.convert(
       db,
       body.amount,
       body.currency ?? organization.currency,

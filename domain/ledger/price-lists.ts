@@ -91,3 +91,16 @@ interface Lists {
 function valuesOf(lists: Record<string, PriceList> | null): PriceList[] {
   return Object.values(lists ?? {});
 }
+
+/** What a catalog knows of a model beside its price. */
+export interface Metadata {
+  context_length?: number;
+  max_output_tokens?: number;
+  input_modalities?: string[];
+  output_modalities?: string[];
+  supported_parameters?: string[];
+  /** `2027-04-30` */
+  deprecation_date?: string;
+  successor?: string;
+  reasoning?: boolean;
+}

@@ -1,12 +1,12 @@
 import { AppError } from '../errors';
 import { newId } from '../ids';
-import { NANOS_MAX } from '../money';
 import { type Db, many, maybe, one } from '../sql';
 import {
   amounts,
   blankFigures,
   type Figures,
   hasAmount,
+  type Metadata,
   type PriceList,
   type PriceTier,
 } from './price-lists';
@@ -23,6 +23,8 @@ export interface Price extends Figures {
   /** By the name of the region that an answer was made in. */
   regions: Record<string, PriceList> | null;
   free: boolean;
+  /** `hand`: an import leaves it alone. What a person changes is so; `import` gives it back. */
+  source: 'hand' | 'import';
   /** Absent: from now on, by the database's clock. */
   effective_from?: Date | undefined;
 }
@@ -36,17 +38,23 @@ export const blankPrice = {
   service_tiers: null,
   regions: null,
   free: false,
+  source: 'hand' as const,
 };
 
 interface StoredPrice extends Price {
   id: string;
+  /** The catalog of an imported price, with its version and day. */
+  catalog: string | null;
+  import_id: string | null;
+  /** What the catalog knows of the model beside its price. */
+  metadata: Metadata | null;
   effective_from: Date;
   created_at: Date;
   updated_at: Date;
 }
 
 const columns = `id, provider, model, ${amounts.map((name) => `${name}::float`).join(', ')}, max_output_tokens, reasoning, tiers,
-  service_tiers, regions, free, effective_from, created_at, updated_at`;
+  service_tiers, regions, free, source, catalog, import_id, metadata, effective_from, created_at, updated_at`;
 
 // The version of each price that is in force now, else the one that comes next.
 const current = `
@@ -80,7 +88,7 @@ export function list(db: Db): Promise<StoredPrice[]> {
 export function create(db: Db, price: Price): Promise<StoredPrice> {
   checkPaid(price);
   return db.transaction(async (trx) => {
-    await lockEdits(trx);
+    await lockPriceEdits(trx);
     await refuseDuplicate(trx, price, null);
     return insertVersion(trx, newId('price'), price);
   });
@@ -92,7 +100,7 @@ export function create(db: Db, price: Price): Promise<StoredPrice> {
  */
 export function update(db: Db, id: string, change: Partial<Price>): Promise<StoredPrice> {
   return db.transaction(async (trx) => {
-    await lockEdits(trx);
+    await lockPriceEdits(trx);
     const old = await one<StoredPrice>(
       trx,
       `select ${columns} from (${current}) p where id = :id`,
@@ -100,14 +108,19 @@ export function update(db: Db, id: string, change: Partial<Price>): Promise<Stor
       'No price',
     );
     const planned = await plannedAt(trx, id, change.effective_from);
-    const price = { ...(planned ?? old), effective_from: undefined, ...change };
+    const price = {
+      ...(planned ?? old),
+      effective_from: undefined,
+      source: 'hand' as const,
+      ...change,
+    };
     checkPaid(price);
     await refuseDuplicate(trx, price, id);
     const isRenamed = price.provider !== old.provider || price.model !== old.model;
     if (isRenamed) await requireNonePlanned(trx, id);
     if (isRenamed) await retire(trx, id);
     else if (change.effective_from) await retire(trx, id, change.effective_from);
-    return insertVersion(trx, id, price, old.created_at);
+    return insertVersion(trx, id, price, old);
   });
 }
 
@@ -117,7 +130,7 @@ export function update(db: Db, id: string, change: Partial<Price>): Promise<Stor
  */
 export function remove(db: Db, id: string, planned_for?: Date): Promise<void> {
   return db.transaction(async (trx) => {
-    await lockEdits(trx);
+    await lockPriceEdits(trx);
     const isPast = planned_for !== undefined && !(await plannedAt(trx, id, planned_for));
     if (isPast || (await retire(trx, id, planned_for)) === 0)
       throw new AppError('not_found', 'No price was found under this id.');
@@ -153,74 +166,6 @@ async function requireNonePlanned(trx: Db, id: string): Promise<void> {
   );
 }
 
-interface ExchangeRates {
-  base: 'USD';
-  /** Units of each currency for 1 USD. */
-  rates: Record<string, number>;
-  updated_at: Date | null;
-}
-
-/** All rates as they stand. */
-export async function exchangeRates(db: Db): Promise<ExchangeRates> {
-  const rows = await many<{ currency: string; rate: number; updated_at: Date }>(
-    db,
-    'select currency, rate::float as rate, updated_at from exchange_rates order by currency',
-  );
-  const newest = rows.map((row) => row.updated_at).sort((a, b) => Number(b) - Number(a))[0];
-  return {
-    base: 'USD',
-    rates: Object.fromEntries(rows.map((row) => [row.currency, row.rate])),
-    updated_at: newest ?? null,
-  };
-}
-
-/** Sets the named rates; others stay. */
-export function setExchangeRates(db: Db, rates: Record<string, number>): Promise<ExchangeRates> {
-  return db.transaction(async (trx) => {
-    await many(
-      trx,
-      `insert into exchange_rates (currency, rate, updated_at)
-       select r.key, r.value::numeric, clock_timestamp() from jsonb_each_text(:rates) as r order by r.key
-       on conflict (currency) do update set rate = excluded.rate, updated_at = excluded.updated_at`,
-      { rates: JSON.stringify(rates) },
-    );
-    return exchangeRates(trx);
-  });
-}
-
-/**
- * Nanos of one currency in another by the admin's rates, rounded half up. `exchange_rate_missing`
- * without a rate, `invalid_field` for an amount that rounds to nothing, `amount_too_large` above
- * the bound of an amount.
- */
-export async function convert(
-  db: Db,
-  amount_nanos: bigint,
-  from: string,
-  to: string,
-): Promise<bigint> {
-  if (from === to) return amount_nanos;
-  const param = 'amount';
-  const { nanos } = await one<{ nanos: string | null }>(
-    db,
-    'select round(:amount_nanos::numeric * rate_of(:to) / rate_of(:from))::text as nanos',
-    { amount_nanos: String(amount_nanos), from, to },
-  );
-  if (nanos === null) {
-    throw new AppError(
-      'exchange_rate_missing',
-      `There is no exchange rate between ${from} and ${to}.`,
-      { param: 'currency' },
-    );
-  }
-  const converted = BigInt(nanos);
-  if (converted > NANOS_MAX)
-    throw new AppError('amount_too_large', `The amount is too large in ${to}.`, { param });
-  if (converted === 0n)
-    throw new AppError('invalid_field', `The amount is less than a billionth in ${to}.`, { param });
-  return converted;
-}
-
 /** Refuses a price without an amount: a forgotten one must not make a model free. */
 export function checkPaid(price: Price): void {
   if (hasAmount(price) || price.free) return;
@@ -231,7 +176,8 @@ export function checkPaid(price: Price): void {
   );
 }
 
-async function lockEdits(trx: Db): Promise<void> {
+/** One edit of prices at a time, until the transaction ends. */
+export async function lockPriceEdits(trx: Db): Promise<void> {
   await trx.raw(`select pg_advisory_xact_lock(hashtext('model_prices'))`);
 }
 
@@ -260,17 +206,17 @@ async function retire(trx: Db, id: string, from?: Date): Promise<number> {
   return rows.length;
 }
 
-function insertVersion(trx: Db, id: string, price: Price, created_at?: Date): Promise<StoredPrice> {
-  const { provider, model, max_output_tokens, reasoning, free, effective_from } = price;
+function insertVersion(trx: Db, id: string, price: Price, old?: StoredPrice): Promise<StoredPrice> {
+  const { provider, model, max_output_tokens, reasoning, free, source, effective_from } = price;
   const figures = Object.fromEntries(
     amounts.map((name) => [name, price[name] == null ? null : String(price[name])]),
   );
   return one<StoredPrice>(
     trx,
     `insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers,
-       service_tiers, regions, free, effective_from, created_at, updated_at)
+       service_tiers, regions, free, source, metadata, effective_from, created_at, updated_at)
      values (:id, :provider, :model, ${amounts.map((name) => `:${name}::text::numeric`).join(', ')}, :max_output_tokens, :reasoning,
-       :tiers, :service_tiers, :regions, :free, coalesce(:effective_from, clock_timestamp()), coalesce(:created_at, clock_timestamp()), clock_timestamp())
+       :tiers, :service_tiers, :regions, :free, :source, :metadata, coalesce(:effective_from, clock_timestamp()), coalesce(:created_at, clock_timestamp()), clock_timestamp())
      returning ${columns}`,
     {
       id,
@@ -280,11 +226,13 @@ function insertVersion(trx: Db, id: string, price: Price, created_at?: Date): Pr
       max_output_tokens,
       reasoning,
       free,
+      source,
+      metadata: asJson(old?.metadata ?? null),
       effective_from: effective_from ?? null,
       tiers: asJson(price.tiers),
       service_tiers: asJson(price.service_tiers),
       regions: asJson(price.regions),
-      created_at: created_at ?? null,
+      created_at: old?.created_at ?? null,
     },
   );
 }

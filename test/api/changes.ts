@@ -3,6 +3,7 @@ import { type Db, one } from '../../domain/sql';
 import type { CallApi, Tenant } from '../support/api';
 import { type Change, changesOfKeys } from './changes-of-keys';
 import { changesOfNotices } from './changes-of-notices';
+import { changesOfPrices } from './changes-of-prices';
 import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways/making';
 import { identityChanges } from './identity/changes';
 
@@ -244,6 +245,7 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
     },
     ...changesOfKeys({ call, tenant }, newKey),
     ...changesOfNotices(db, tenant),
+    ...changesOfPrices(call, platform),
   };
 }
 

@@ -44,6 +44,12 @@ export const rows = read(`
   post /v1/admin/model-pricing/preview                          401 401 403 403 403 403 403 200 403 401 401
   put /v1/admin/model-pricing/:id                               401 401 403 403 403 403 403 200 403 401 401
   delete /v1/admin/model-pricing/:id                            401 401 403 403 403 403 403 200 403 401 401
+  get /v1/admin/price-plan                                      401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/price-imports/diff                             401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/price-imports                                  401 401 403 403 403 403 403 201 403 401 401
+  get /v1/admin/price-imports                                   401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/price-imports/:id/undo                         401 401 403 403 403 403 403 200 403 401 401
+  get /v1/admin/price-check                                     401 401 403 403 403 403 403 200 403 401 401
   get /v1/admin/exchange-rates                                  401 401 403 403 403 403 403 200 403 401 401
   put /v1/admin/exchange-rates                                  401 401 403 403 403 403 403 200 403 401 401
   get /v1/admin/settlement-excess                               401 401 403 403 403 403 403 200 403 401 401

@@ -16,6 +16,7 @@ import { makeShort, openTicketWorld, type TicketWorld } from '../support/tickets
 import { until } from '../support/until';
 import { changesOf, pathOf } from './changes';
 import { newDestination, newMessage, noticeBodies } from './changes-of-notices';
+import { planOfOne } from './changes-of-prices';
 import { callers, rows } from './matrix-rows';
 
 // Who may call which route of the control plane: every route of openapi.json, called by everybody.
@@ -183,6 +184,8 @@ const bodies: Record<string, () => Promise<object>> = {
   }),
   'post /v1/admin/payments/:id/resolve': async () => ({ action: 'close', reason: 'test' }),
   'post /v1/admin/model-pricing/preview': async () => ({ ...chat, input_per_1m: 1 }),
+  'post /v1/admin/price-imports/diff': async () => planOfOne(),
+  'post /v1/admin/price-imports': async () => planOfOne(),
   'post /v1/admin/settlement-excess/:id': async () => ({ action: 'drop' }),
   'post /v1/exports': async () => period,
   'post /v1/admin/exports': async () => period,

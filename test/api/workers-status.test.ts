@@ -105,6 +105,7 @@ test('says what each queue’s pollers are, when the schedules ran, and that all
         { id: 'reconcile', status: 'active', next_at: expect.any(String) },
         { id: 'audit', status: 'active', last_ended_at: null, last_result: null },
         { id: 'exportUpkeep', status: 'active', next_at: expect.any(String) },
+        { id: 'pricesCheck', status: 'active', last_ended_at: null, last_result: null },
       ],
       outbox: { waiting: 0, parked: 0, oldest_waiting_since: null },
     },

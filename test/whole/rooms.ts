@@ -7,13 +7,14 @@ export const house: Record<string, string> = {
   runtime: 'domain',
   'payment-providers': 'domain runtime',
   migrations: 'runtime',
+  'price-catalogs': 'domain runtime',
   exports: 'domain runtime',
   notices: 'domain runtime',
-  activities: 'domain exports notices payment-providers',
+  activities: 'domain exports notices payment-providers price-catalogs',
   workflows: 'activities domain', // Types only: the bundle's own test says so.
   temporal: 'domain runtime workflows', // Of workflows only types.
   gateway: 'domain runtime',
-  api: 'domain exports gateway/config migrations notices payment-providers runtime temporal',
+  api: 'domain exports gateway/config migrations notices payment-providers price-catalogs runtime temporal',
   workers: 'activities domain exports runtime temporal workflows',
   console: 'domain runtime',
   sandbox: 'domain gateway/config migrations runtime temporal',
@@ -67,8 +68,11 @@ export const api: Record<string, string> = {
   app: 'http ledger notices openapi table',
   main: 'app http ledger',
   'admin-exports': '',
+  'price-words': '',
+  'admin-prices': 'answers price-words',
+  'admin-setup': '',
   'admin-spend': '',
-  admin: 'admin-exports admin-spend',
+  admin: 'admin-exports admin-prices admin-setup admin-spend',
   verify: '',
 };
 
@@ -84,6 +88,7 @@ export const domain: Record<string, string> = {
   sql: 'errors',
   money: 'errors',
   'time-zones': 'errors sql',
+  'exchange-rates': 'errors money sql',
   pages: 'sql',
   lists: 'digest errors pages sql',
   named: '',
@@ -101,6 +106,7 @@ export const domain: Record<string, string> = {
   spend: 'errors people sql',
   ledger:
     'audit-events errors events ids lists money named pages people secrets sql time-zones trace',
+  prices: 'digest errors ledger sql',
   exports: 'copy-text errors ids money pages people secrets sql time-zones',
   payments: 'audit-events errors ledger lists money pages secrets sql',
 };

@@ -250,3 +250,22 @@ test('the nightly audit ends well on a whole ledger, and fails by name on a brok
     details: [expect.objectContaining({ check: 'balance_is_sum_of_entries' })],
   });
 });
+
+test('the nightly check of prices says what is to be mended, and tells the platform once', async () => {
+  const { client, db } = world;
+  const target = { id: 'a', provider: 'openai', models: ['gpt-4o', 'not-priced'] };
+  const config = JSON.stringify({ providers: { targets: [target] } });
+  await many(
+    db,
+    `insert into gateway_configs (config, config_hash, created_by) values (:config, 'x', 'test') returning version`,
+    { config },
+  );
+  const run = { workflowId: 'prices', taskQueue: 'lifecycle' };
+  const found = await client.workflow.execute('pricesCheck', run);
+  expect(found.unpriced).toContain('openai/not-priced');
+  expect(found.faults).toBeGreaterThan(0);
+  await until(async () => {
+    const [event] = await eventsOf(db, 'platform', 'prices.checked');
+    return event !== undefined && event.faults === found.faults;
+  });
+});

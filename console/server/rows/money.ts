@@ -26,6 +26,11 @@ export const moneyRows = [
   row('post', '/api/admin/prices/preview', '/v1/admin/model-pricing/preview'),
   row('put', '/api/admin/prices/:id', '/v1/admin/model-pricing/:id'),
   row('delete', '/api/admin/prices/:id', '/v1/admin/model-pricing/:id'),
+  row('get', '/api/admin/price-plan', '/v1/admin/price-plan'),
+  row('get', '/api/admin/price-check', '/v1/admin/price-check'),
+  row('get', '/api/admin/price-imports', '/v1/admin/price-imports'),
+  row('post', '/api/admin/price-imports', '/v1/admin/price-imports'),
+  row('post', '/api/admin/price-imports/:id/undo', '/v1/admin/price-imports/:id/undo'),
   row('get', '/api/admin/exchange-rates', '/v1/admin/exchange-rates'),
   row('put', '/api/admin/exchange-rates', '/v1/admin/exchange-rates'),
 ];

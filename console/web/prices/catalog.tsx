@@ -64,7 +64,7 @@ export function Catalog({
         query={query}
         itemsOf={({ models }) => models}
         keyOf={({ id, effective_from }) => `${id} ${effective_from}`}
-        columns={is_operator ? [...columns, version] : columns}
+        columns={is_operator ? [...columns, source, version] : columns}
         empty={
           <Empty title="No price of this name">
             Calls of a model without a price are refused.
@@ -140,6 +140,13 @@ const csv: CsvColumn<Price>[] = [
     text: (price: Price) => (price[name] === null ? null : amountText(price[name])),
   })),
 ];
+
+const source: Column<Price> = {
+  title: 'From',
+  cell: ({ source: from, catalog }) => (
+    <Text size="sm">{from === 'hand' ? 'by hand' : catalog}</Text>
+  ),
+};
 
 const version: Column<Price> = {
   title: 'Version',

@@ -2,10 +2,11 @@ import { Tabs } from '@mantine/core';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { Page } from '../parts/page';
 import { Catalog } from '../prices/catalog';
+import { Catalogs } from '../prices/catalogs';
 import { Rates } from '../prices/rates';
 import { useMe } from '../session/me';
 
-const shape = { tab: oneOf('prices', 'rates'), q: text };
+const shape = { tab: oneOf('prices', 'catalogs', 'rates'), q: text };
 
 /** What models cost; operators set prices and exchange rates, and try a change before. */
 export function Prices() {
@@ -25,10 +26,14 @@ export function Prices() {
         >
           <Tabs.List>
             <Tabs.Tab value="prices">Models</Tabs.Tab>
+            <Tabs.Tab value="catalogs">Catalogs</Tabs.Tab>
             <Tabs.Tab value="rates">Exchange rates</Tabs.Tab>
           </Tabs.List>
           <Tabs.Panel value="prices" pt="md">
             {catalog}
+          </Tabs.Panel>
+          <Tabs.Panel value="catalogs" pt="md">
+            <Catalogs />
           </Tabs.Panel>
           <Tabs.Panel value="rates" pt="md">
             <Rates />

@@ -102,6 +102,7 @@ export const walked = {
 /** Routes that write no row, and why. */
 export const silent: Record<string, string> = {
   'post /v1/admin/model-pricing/preview': 'changes nothing',
+  'post /v1/admin/price-imports/diff': 'changes nothing',
   'post /v1/notice-destinations/{id}/test': 'changes nothing; the log of messages has it',
   'post /v1/ticket-links/look': 'changes nothing',
   'post /v1/gateway/wallets/reserve': 'a priced call',

@@ -74,6 +74,7 @@ test('a price is made, shown to everybody, changed in part and deleted', async (
     reasoning: false,
     tiers: [{ above_prompt_tokens: 200_000, input_per_1m: 2, output_per_1m: 4 }],
     free: false,
+    ...{ source: 'hand', catalog: null, import_id: null, metadata: null },
     effective_from: expect.any(String),
     created_at: expect.any(String),
     updated_at: expect.any(String),

@@ -1,0 +1,233 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createInterface } from 'node:readline/promises';
+import { parseArgs } from 'node:util';
+import { parse } from 'yaml';
+import { actAs } from '../domain/audit-events';
+import { isAppError } from '../domain/errors';
+import * as configs from '../domain/gateways/configs';
+import { CatalogError } from '../domain/prices/catalogs/read';
+import { check } from '../domain/prices/check';
+import { decimalText } from '../domain/prices/decimals';
+import { type Diff, diff } from '../domain/prices/diff';
+import * as imports from '../domain/prices/imports';
+import { makePlan, nameOf, type Plan, type Served } from '../domain/prices/plan';
+import { seller_names, sellerOf } from '../domain/prices/sellers';
+import { type ServedModels, servedBy } from '../domain/prices/served';
+import type { Db } from '../domain/sql';
+import { catalogOf } from '../price-catalogs/given';
+import { ConfigError } from '../runtime/config';
+import * as answers from './answers/prices';
+import { checkLines, diffLines } from './price-words';
+
+type Print = (text: string) => void;
+
+const usage = `Say one of:
+  prices import [--from genai-prices|FILE|https address]... [--targets gateway.yaml]... [--provider openai[=seller]]... [--all]
+                [--factor provider=1.1]... [--out prices-plan.json]    proposes, and changes nothing
+  prices diff PLAN                                                     what the plan would change by now
+  prices apply PLAN [--yes] [--take provider/model]... [--free provider/model]... [--skip-asking]
+  prices undo IMPORT                                                   "prices list" shows imports
+  prices check [--from ...]... [--targets gateway.yaml]...             exits 1 if something is to be mended`;
+
+const many = { type: 'string', multiple: true } as const;
+const flag = { type: 'boolean' } as const;
+const options = {
+  ...{ from: many, targets: many, provider: many, factor: many, take: many, free: many },
+  ...{ out: { type: 'string', default: 'prices-plan.json' } as const },
+  ...{ all: flag, yes: flag, 'skip-asking': flag },
+};
+
+/** `npm run admin -- prices …`: returns the exit code. */
+export async function runPrices(db: Db, args: string[], print: Print): Promise<number> {
+  try {
+    return await run(db, args, print);
+  } catch (error) {
+    if (error instanceof CatalogError || isAppError(error)) throw new ConfigError(error.message);
+    throw error;
+  }
+}
+
+async function run(db: Db, args: string[], print: Print): Promise<number> {
+  const { values, positionals } = given(args);
+  const [verb, named] = positionals;
+  if (verb === 'import') return propose(db, values, print);
+  if (verb === 'check') return report(db, values, print);
+  if (verb === 'list') return list(db, print);
+  if (named === undefined) throw new ConfigError(usage);
+  if (verb === 'diff') {
+    for (const line of diffLines(await diff(db, readPlan(named)))) print(line);
+    return 0;
+  }
+  if (verb === 'apply') return apply(db, named, values, print);
+  if (verb === 'undo') return undo(db, named, print);
+  throw new ConfigError(usage);
+}
+
+type Values = ReturnType<typeof given>['values'];
+
+function given(args: string[]) {
+  try {
+    return parseArgs({ args, options, allowPositionals: true });
+  } catch (error) {
+    throw new ConfigError(`${(error as Error).message}\n${usage}`);
+  }
+}
+
+async function propose(db: Db, values: Values, print: Print): Promise<number> {
+  const catalogs = await catalogsOf(values);
+  const found = await servedOf(db, values);
+  const whole = wholeOf(values, found);
+  const served = whole.length > 0 && values.targets === undefined ? [] : found.served;
+  if (served.length + whole.length === 0)
+    throw new ConfigError(
+      `No served model is known here. Name a configuration (--targets gateway.yaml), sellers (--provider openai), or --all.\n${usage}`,
+    );
+  const factors = { ...found.factors, ...factorsOf(values.factor ?? []) };
+  const plan = await makePlan(db, catalogs, { served, whole }, factors);
+  writeFileSync(values.out, `${JSON.stringify(plan, null, 2)}\n`);
+  for (const line of diffLines(await diff(db, plan))) print(line);
+  print(
+    `Nothing is changed yet. Read ${values.out}, then: npm run admin -- prices apply ${values.out}`,
+  );
+  return 0;
+}
+
+function catalogsOf({ from = ['genai-prices'] }: Values) {
+  return Promise.all(from.map((named) => catalogOf(named)));
+}
+
+/** What the named configurations serve, else the one that gateways take from the control plane. */
+async function servedOf(db: Db, { targets }: Values): Promise<ServedModels> {
+  if (targets === undefined) return servedBy((await configs.current(db))?.config);
+  const all = targets.map((file) => servedBy(parse(textOf(file))));
+  return {
+    served: all.flatMap(({ served }) => served),
+    factors: Object.assign({}, ...all.map(({ factors }) => factors)),
+  };
+}
+
+function wholeOf({ provider = [], all }: Values, found: ServedModels): Omit<Served, 'model'>[] {
+  const named = provider.map((one) => {
+    const [name = '', seller = name] = one.split('=');
+    if (sellerOf(seller) !== undefined) return { provider: name, seller };
+    throw new ConfigError(
+      `No catalog knows the seller ${seller}. Known are ${seller_names.join(', ')}. Say --provider ${name}=openai if ${name} sells at the prices of openai.`,
+    );
+  });
+  if (all !== true || named.length > 0) return named;
+  const of_targets = new Map(found.served.map((one) => [one.provider, one.seller]));
+  if (of_targets.size === 0) return seller_names.map((name) => ({ provider: name, seller: name }));
+  return [...of_targets].map(([name, seller]) => ({ provider: name, seller }));
+}
+
+function factorsOf(factors: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    factors.map((one) => {
+      const [provider = '', factor] = one.split('=');
+      const amount = decimalText(factor);
+      if (provider === '' || amount === undefined || Number(amount) > 1_000)
+        throw new ConfigError(`--factor ${one}: say provider=1.1, with a factor from 0 to 1000.`);
+      return [provider, amount];
+    }),
+  );
+}
+
+function readPlan(file: string): Plan {
+  let data: unknown;
+  try {
+    data = JSON.parse(textOf(file));
+  } catch (error) {
+    if (error instanceof ConfigError) throw error;
+    throw new ConfigError(`${file} is no JSON: ${(error as Error).message}`);
+  }
+  const read = answers.plan.safeParse(data);
+  if (read.success) return read.data as Plan;
+  const [first] = read.error.issues;
+  throw new ConfigError(
+    `${file} is no plan of prices: ${first?.path.join('.')}: ${first?.message}`,
+  );
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new ConfigError(`${file} cannot be read: ${(error as Error).message}`);
+  }
+}
+
+async function apply(db: Db, file: string, values: Values, print: Print): Promise<number> {
+  const plan = readPlan(file);
+  const found = await diff(db, plan);
+  for (const line of diffLines(found)) print(line);
+  const take = [...(values.take ?? [])];
+  let skip_asking = values['skip-asking'] === true;
+  if (values.yes !== true) {
+    if (!process.stdin.isTTY) throw new ConfigError('Without a terminal, say --yes.');
+    const answer = await ask(found, take);
+    if (answer === undefined) {
+      print('Nothing is changed.');
+      return 1;
+    }
+    skip_asking = true;
+    take.push(...answer);
+  }
+  const consent = { take, free: values.free ?? [], skip_asking };
+  const made = await db.transaction(async (trx) => {
+    await actAs(trx, { actor: 'terminal' });
+    return imports.apply(trx, plan, consent, 'terminal');
+  });
+  print(`${made.id}: ${made.prices} prices. The way back: npm run admin -- prices undo ${made.id}`);
+  return 0;
+}
+
+/** A yes for each group. Undefined: nothing is to be done. */
+async function ask({ rows }: Diff, taken: readonly string[]): Promise<string[] | undefined> {
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  const isYes = async (question: string) =>
+    /^y(es)?$/i.test(await terminal.question(`${question} [y/N] `));
+  const in_group = (group: string) => rows.filter((row) => row.group === group);
+  try {
+    const plain = in_group('new').length + in_group('changed').length;
+    if (plain > 0 && !(await isYes(`Take ${plain} new and changed prices?`))) return undefined;
+    const more: string[] = [];
+    for (const row of in_group('asks').filter((one) => !one.is_empty))
+      if (
+        !taken.includes(nameOf(row)) &&
+        (await isYes(`${nameOf(row)}: ${row.doubts.join('; ')}. Take it?`))
+      )
+        more.push(nameOf(row));
+    return plain + more.length + taken.length === 0 ? undefined : more;
+  } finally {
+    terminal.close();
+  }
+}
+
+async function undo(db: Db, id: string, print: Print): Promise<number> {
+  const { restored, removed, kept } = await db.transaction(async (trx) => {
+    await actAs(trx, { actor: 'terminal' });
+    return imports.undo(trx, id, 'terminal');
+  });
+  print(
+    `${restored.length} prices are back at the version before, ${removed.length} are gone again.`,
+  );
+  for (const name of kept) print(`${name} was changed since, and stays.`);
+  return 0;
+}
+
+async function list(db: Db, print: Print): Promise<number> {
+  const found = await imports.list(db);
+  for (const { id, created_at, actor, prices, sources, undone_at } of found)
+    print(
+      `${id}  ${created_at.toISOString()}  ${prices} prices of ${sources.map(({ catalog, version }) => `${catalog} ${version}`).join(', ')} by ${actor}${undone_at === null ? '' : ', undone'}`,
+    );
+  if (found.length === 0) print('No prices were imported.');
+  return 0;
+}
+
+async function report(db: Db, values: Values, print: Print): Promise<number> {
+  const { served } = await servedOf(db, values);
+  const found = await check(db, await catalogsOf(values), served);
+  for (const line of checkLines(found)) print(line);
+  return found.faults === 0 ? 0 : 1;
+}

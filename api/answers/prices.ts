@@ -1,0 +1,151 @@
+import { z } from 'zod';
+import { amounts } from '../../domain/ledger/price-lists';
+import { id, time } from './shared';
+
+// The shapes of price plans, which are sent as they were answered.
+
+const amount = z
+  .string()
+  .regex(/^\d{1,20}(\.\d{1,20})?$/, 'must be a decimal such as 2.5')
+  .describe('Exact: USD per million tokens, or per unit.');
+const listed = Object.fromEntries(amounts.map((name) => [name, amount.optional()])) as Record<
+  (typeof amounts)[number],
+  z.ZodOptional<typeof amount>
+>;
+const tiers = z.array(z.strictObject({ above_prompt_tokens: z.int().min(0), ...listed })).max(16);
+const listedPrice = z.strictObject({
+  amounts: z.strictObject(listed),
+  tiers,
+  service_tiers: z.record(
+    z.string().regex(/^[\w.:-]{1,64}$/),
+    z.strictObject({ amounts: z.strictObject(listed), tiers }),
+  ),
+});
+const words = z.array(z.string().max(1_000)).max(100);
+const day = z.iso.date();
+const name = z.string().min(1).max(256);
+
+export const metadata = z.strictObject({
+  context_length: z.int().min(1).optional(),
+  max_output_tokens: z.int().min(1).max(1_000_000_000).optional(),
+  input_modalities: z.array(z.string().max(64)).max(16).optional(),
+  output_modalities: z.array(z.string().max(64)).max(16).optional(),
+  supported_parameters: z.array(z.string().max(64)).max(64).optional(),
+  deprecation_date: day.optional(),
+  successor: name.optional(),
+  reasoning: z.boolean().optional(),
+});
+
+const source = z.strictObject({
+  catalog: z.enum(['genai-prices', 'litellm', 'openrouter', 'models.dev']),
+  version: z.string().max(1_000).describe('Of a package; else the name of the file or address.'),
+  sha256: z.string().max(64),
+  dated: day.nullable().describe('The day of its data, where it is known.'),
+});
+
+const missing = z.array(
+  z.strictObject({
+    provider: name,
+    model: name,
+    near: z.array(z.string().max(256)).max(3).describe('Names that begin alike: hints, no prices.'),
+  }),
+);
+
+/** At most as many rows as all catalogs have models. */
+export const ROWS_MAX = 10_000;
+
+export const plan = z.strictObject({
+  format: z.literal('svc-prices-plan/1'),
+  made_at: z.iso.datetime({ offset: true }),
+  sources: z.array(source).max(8),
+  factors: z.record(name, amount).describe('By provider: what its amounts were multiplied with.'),
+  rows: z
+    .array(
+      z.strictObject({
+        provider: name,
+        model: name,
+        catalog: z.string().max(1_100).describe('Which catalog proposes it, with version and day.'),
+        confirmed_by: words,
+        known_to: z.int().describe('How many of the catalogs know the model.'),
+        against: id.nullable().describe('The version of the price that the plan was made against.'),
+        price: listedPrice,
+        coming: z.array(z.strictObject({ from: day, price: listedPrice })).max(16),
+        metadata,
+        doubts: words,
+        lost: words,
+      }),
+    )
+    .max(ROWS_MAX),
+  missing: missing.max(ROWS_MAX).describe('Served models that no catalog knows by this very name.'),
+  gone: z.array(z.string().max(520)).max(ROWS_MAX).describe('Imported before, listed no more.'),
+});
+
+const changes = z.array(
+  z.strictObject({
+    amount: z.string().describe('`input_per_1m`, `above 200000: output_per_1m`.'),
+    was: amount.nullable(),
+    now: amount.nullable(),
+    percent: z.string().nullable(),
+  }),
+);
+
+export const diff = z.strictObject({
+  rows: z.array(
+    z.strictObject({
+      provider: name,
+      model: name,
+      group: z
+        .enum(['new', 'changed', 'asks', 'kept', 'same', 'moved'])
+        .describe(
+          'asks: needs a yes of its own; kept: by hand, stays unless taken; moved: changed since the plan was made.',
+        ),
+      changes,
+      doubts: z.array(z.string()).describe('Why it asks.'),
+      is_empty: z.boolean().describe('No amount is listed: free, or unknown.'),
+      coming: z.array(day).describe('Days from which further prices are planned.'),
+      lost: z.array(z.string()).describe('Figures of the catalog that a price has no place for.'),
+      catalog: z.string(),
+      confirmed_by: z.array(z.string()),
+    }),
+  ),
+  missing,
+  gone: z.array(z.string()),
+});
+
+export const planned = z.strictObject({ plan, diff });
+
+export const priceImport = z.strictObject({
+  id,
+  created_at: time,
+  actor: z.string(),
+  sources: z.array(source),
+  plan_sha256: z.string(),
+  undone_at: time.nullable(),
+  undone_by: z.string().nullable(),
+  prices: z.int().describe('The versions of prices that it made, planned ones too.'),
+});
+
+export const priceImports = z.strictObject({ imports: z.array(priceImport) });
+
+export const undone = z.strictObject({
+  restored: z.array(z.string()).describe('`provider/model`, back at the version before.'),
+  removed: z.array(z.string()).describe('Had no price before.'),
+  kept: z.array(z.string()).describe('Changed since: left alone.'),
+});
+
+export const priceCheck = z.strictObject({
+  checked_at: time,
+  unpriced: z.array(z.string()).describe('`provider/model`: served, and refused without a price.'),
+  differs: z.array(
+    z.strictObject({
+      name: z.string(),
+      catalog: z.string(),
+      changes,
+      doubts: z.array(z.string()),
+    }),
+  ),
+  by_hand: z.array(z.strictObject({ name: z.string(), catalog: z.string(), changes })),
+  unknown: z.array(z.string()).describe('Priced, and known to no catalog.'),
+  old: z.array(z.string()),
+  faults: z.int(),
+});

@@ -1,0 +1,90 @@
+import type { PriceCheck } from '../domain/prices/check';
+import type { AmountChange, Diff, DiffRow } from '../domain/prices/diff';
+import { nameOf } from '../domain/prices/plan';
+
+// How a terminal shows plans and checks of prices.
+
+const titles: Record<DiffRow['group'], string> = {
+  new: 'New',
+  changed: 'Changed',
+  asks: 'Ask for a yes of their own (--take provider/model; --free for what costs nothing)',
+  kept: 'Kept: set by hand, and other than the catalog says',
+  moved: 'Changed since the plan was made: make it again',
+  same: 'The same',
+};
+
+/** A plan's groups, a line a model, and what they count. */
+export function diffLines({ rows, missing, gone }: Diff): string[] {
+  const lines: string[] = [];
+  for (const group of ['new', 'changed', 'asks', 'kept', 'moved'] as const) {
+    const own = rows.filter((row) => row.group === group);
+    if (own.length === 0) continue;
+    lines.push(`${titles[group]}: ${own.length}`, ...own.map(lineOf));
+  }
+  const later = rows.filter(({ group, coming }) => group !== 'same' && coming.length > 0);
+  if (later.length > 0)
+    lines.push(
+      `Coming: ${later.length}`,
+      ...later.map((row) => `  ${nameOf(row)} from ${row.coming.join(', ')}`),
+    );
+  const losing = rows.filter(({ lost }) => lost.length > 0);
+  if (losing.length > 0)
+    lines.push(
+      `Lose figures that a price has no place for: ${losing.length}`,
+      ...losing.map((row) => `  ${nameOf(row)}: ${row.lost.join(', ')}`),
+    );
+  if (missing.length > 0)
+    lines.push(
+      `Missing, in no catalog by exactly this name: ${missing.length}`,
+      ...missing.map(
+        (one) => `  ${nameOf(one)}${one.near.length > 0 ? ` (near: ${one.near.join(', ')})` : ''}`,
+      ),
+    );
+  if (gone.length > 0)
+    lines.push(
+      `Gone from the catalogs, and kept: ${gone.length}`,
+      ...gone.map((name) => `  ${name}`),
+    );
+  const same = rows.filter(({ group }) => group === 'same').length;
+  lines.push(`${rows.length} models with a listed price, ${same} as they are.`);
+  return lines;
+}
+
+function lineOf(row: DiffRow): string {
+  const said =
+    row.group === 'new' || row.changes.length === 0 ? '' : `  ${row.changes.map(words).join(', ')}`;
+  const fresh =
+    row.group === 'new'
+      ? `  ${row.changes
+          .slice(0, 3)
+          .map(({ amount, now }) => `${amount} ${now}`)
+          .join(', ')}`
+      : '';
+  const by = row.confirmed_by.length > 0 ? `, confirmed by ${row.confirmed_by.join(', ')}` : '';
+  const why = row.group === 'asks' ? `: ${whyOf(row)}` : '';
+  return `  ${nameOf(row)}${said}${fresh}  [${row.catalog}${by}]${why}`;
+}
+
+function whyOf({ doubts, is_empty }: DiffRow): string {
+  return [...(is_empty ? ['no amount is listed: free, or unknown'] : []), ...doubts].join('; ');
+}
+
+function words({ amount, was, now, percent }: AmountChange): string {
+  return `${amount} ${was ?? 'none'} → ${now ?? 'none'}${percent === null ? '' : ` (${percent} %)`}`;
+}
+
+/** What is wrong with prices, in lines. */
+export function checkLines(found: PriceCheck): string[] {
+  return [
+    ...found.unpriced.map((name) => `${name} is served and has no price: it is refused.`),
+    ...found.differs.map(
+      ({ name, catalog, changes }) => `${name}: ${changes.map(words).join(', ')}  [${catalog}]`,
+    ),
+    ...found.by_hand.map(
+      ({ name, catalog, changes }) =>
+        `${name}, by hand: ${changes.map(words).join(', ')}  [${catalog}]`,
+    ),
+    ...found.old.map((line) => `${line}.`),
+    found.faults === 0 ? 'Prices are in order.' : `${found.faults} to be mended.`,
+  ];
+}

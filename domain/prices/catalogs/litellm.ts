@@ -1,0 +1,176 @@
+import type { Metadata } from '../../ledger/price-lists';
+import { compared, decimalText, shifted, times } from '../decimals';
+import { namesOf } from '../sellers';
+import {
+  type Catalog,
+  type Listed,
+  type ListedPrice,
+  type Listing,
+  noPrice,
+  type Source,
+  tierOf,
+} from './catalog';
+
+type Amount = keyof Listed;
+type Entry = Record<string, unknown>;
+
+const PER_MILLION = 6;
+
+const per_million: Record<string, Amount> = {
+  input_cost_per_token: 'input_per_1m',
+  output_cost_per_token: 'output_per_1m',
+  cache_read_input_token_cost: 'cached_input_per_1m',
+  input_cost_per_token_cache_hit: 'cached_input_per_1m',
+  cache_creation_input_token_cost: 'cache_write_per_1m',
+  cache_creation_input_token_cost_above_1hr: 'cache_write_1h_per_1m',
+  input_cost_per_audio_token: 'audio_input_per_1m',
+  output_cost_per_audio_token: 'audio_output_per_1m',
+  input_cost_per_image_token: 'image_input_per_1m',
+  output_cost_per_image_token: 'image_output_per_1m',
+  input_cost_per_video_token: 'video_input_per_1m',
+  output_cost_per_video_token: 'video_output_per_1m',
+  input_cost_per_character: 'per_1m_characters',
+};
+
+// Tiers of service that an answer names. Batches are no calls of a gateway.
+const served_tiers = ['priority', 'flex'];
+
+// What a figure without a place is charged as.
+const stand_ins: Record<string, Amount> = {
+  output_cost_per_reasoning_token: 'output_per_1m',
+  cache_read_input_audio_token_cost: 'cached_input_per_1m',
+  cache_read_input_image_token_cost: 'cached_input_per_1m',
+};
+
+/** Reads LiteLLM's `model_prices_and_context_window.json`: exact keys, without their prefix. */
+export function fromLitellm(source: Source, file: Readonly<Record<string, unknown>>): Catalog {
+  const by_provider = new Map<unknown, [string, Entry][]>();
+  for (const [key, value] of Object.entries(file)) {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) continue;
+    const entry = value as Entry;
+    const rows = by_provider.get(entry.litellm_provider);
+    if (rows === undefined) by_provider.set(entry.litellm_provider, [[key, entry]]);
+    else rows.push([key, entry]);
+  }
+  const listed = new Map<string, ReadonlyMap<string, Listing>>();
+  return {
+    source,
+    of(seller) {
+      const known = listed.get(seller);
+      if (known !== undefined) return known;
+      const { litellm = [], prefixes = [] } = namesOf(seller);
+      const made = new Map<string, Listing>();
+      for (const [key, entry] of litellm.flatMap((name) => by_provider.get(name) ?? [])) {
+        const prefix = prefixes.find((one) => key.startsWith(one)) ?? '';
+        const model = key.slice(prefix.length);
+        if (!made.has(model)) made.set(model, listingOf(model, entry));
+      }
+      listed.set(seller, made);
+      return made;
+    },
+  };
+}
+
+function listingOf(model: string, entry: Entry): Listing {
+  const listing: Listing = {
+    model,
+    price: noPrice(),
+    coming: [],
+    metadata: metadataOf(entry),
+    doubts: [],
+    lost: [],
+  };
+  for (const [key, value] of Object.entries(entry)) readMember(key, value, listing);
+  for (const [key, stand_in] of Object.entries(stand_ins)) {
+    const amount = decimalText(entry[key]);
+    if (amount === undefined) continue;
+    const instead = listing.price.amounts[stand_in] ?? listing.price.amounts.input_per_1m ?? '0';
+    if (compared(shifted(amount, PER_MILLION), instead) > 0)
+      listing.doubts.push(`${key} (${amount}) has no place in a price, and would be charged less`);
+  }
+  return listing;
+}
+
+function readMember(key: string, value: unknown, listing: Listing): void {
+  const { price } = listing;
+  if (key === 'off_peak_pricing') listing.doubts.push('its price depends on the time of day');
+  if (!/cost|uplift/.test(key)) return;
+  if (/_batches$|^output_cost_per_second$/.test(key)) return;
+  if (key === 'search_context_cost_per_query') {
+    readSearches(value, listing);
+    return;
+  }
+  const amount = decimalText(value);
+  if (amount === undefined) {
+    listing.doubts.push(`${key} is no amount: ${JSON.stringify(value)}`);
+    return;
+  }
+  if (key === 'input_cost_per_second') price.amounts.per_minute = times(amount, '60');
+  else if (key === 'input_cost_per_request') price.amounts.per_request = amount;
+  else if (key === 'ocr_cost_per_page') price.amounts.per_page = amount;
+  else if (key === 'code_interpreter_cost_per_session') price.amounts.per_container = amount;
+  else if (!readTokens(key, shifted(amount, PER_MILLION), price) && amount !== '0')
+    listing.lost.push(key);
+}
+
+/** False if the key is no amount of tokens that a price can say. */
+function readTokens(key: string, amount: string, price: ListedPrice): boolean {
+  const tier = served_tiers.find((name) => key.endsWith(`_${name}`));
+  const plain = tier === undefined ? key : key.slice(0, -tier.length - 1);
+  const [, base = plain, above] = /^(.*?)_above_(\d+)k_tokens$/.exec(plain) ?? [];
+  const name = per_million[base];
+  if (name === undefined) return false;
+  let into: Pick<ListedPrice, 'amounts' | 'tiers'> = price;
+  if (tier !== undefined) into = price.service_tiers[tier] ??= { amounts: {}, tiers: [] };
+  if (above === undefined) into.amounts[name] = amount;
+  else tierOf(into.tiers, Number(above) * 1_000)[name] = amount;
+  return true;
+}
+
+/** One price of a search, if it is the same for each size of context. */
+function readSearches(value: unknown, listing: Listing): void {
+  const sizes = typeof value === 'object' && value !== null ? Object.values(value) : [value];
+  const amounts = [...new Set(sizes.map(decimalText))];
+  const [amount] = amounts;
+  if (amounts.length === 1 && amount !== undefined) listing.price.amounts.per_web_search = amount;
+  else listing.lost.push('search_context_cost_per_query');
+}
+
+function metadataOf(entry: Entry): Metadata {
+  const metadata: Metadata = {};
+  const context = entry.max_input_tokens ?? entry.max_tokens;
+  if (isCount(context)) metadata.context_length = context;
+  if (isCount(entry.max_output_tokens)) metadata.max_output_tokens = entry.max_output_tokens;
+  const inputs = textsOf(entry.supported_modalities);
+  if (inputs.length > 0) metadata.input_modalities = inputs;
+  const outputs = textsOf(entry.supported_output_modalities);
+  if (outputs.length > 0) metadata.output_modalities = outputs;
+  const parameters = Object.entries(parameters_of)
+    .filter(([flag]) => entry[flag] === true)
+    .map(([, name]) => name);
+  if (parameters.length > 0) metadata.supported_parameters = parameters;
+  const { deprecation_date, successor_model } = entry;
+  if (typeof deprecation_date === 'string' && /^\d{4}-\d\d-\d\d$/.test(deprecation_date))
+    metadata.deprecation_date = deprecation_date;
+  if (typeof successor_model === 'string') metadata.successor = successor_model.slice(0, 256);
+  if (entry.supports_reasoning === true) metadata.reasoning = true;
+  return metadata;
+}
+
+const parameters_of = {
+  supports_function_calling: 'tools',
+  supports_tool_choice: 'tool_choice',
+  supports_parallel_function_calling: 'parallel_tool_calls',
+  supports_response_schema: 'structured_outputs',
+  supports_reasoning: 'reasoning',
+};
+
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) > 0 && (value as number) <= 1_000_000_000;
+}
+
+function textsOf(value: unknown): string[] {
+  return Array.isArray(value)
+    ? value.filter((one): one is string => typeof one === 'string').slice(0, 16)
+    : [];
+}

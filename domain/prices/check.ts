@@ -1,0 +1,76 @@
+import { type Db, many } from '../sql';
+import type { Catalog } from './catalogs/catalog';
+import { type AmountChange, diff } from './diff';
+import { labelOf, makePlan, nameOf, type Served } from './plan';
+
+/** How prices stand against catalogs. Names are `provider/model`. */
+export interface PriceCheck {
+  checked_at: Date;
+  /** Served, and refused for want of a price. */
+  unpriced: string[];
+  /** Imported prices that a catalog lists otherwise by now. */
+  differs: { name: string; catalog: string; changes: AmountChange[]; doubts: string[] }[];
+  /** Prices by hand that a catalog lists otherwise: somebody's decision. */
+  by_hand: { name: string; catalog: string; changes: AmountChange[] }[];
+  /** Priced models that no catalog knows. */
+  unknown: string[];
+  /** Catalogs older than 30 days, in words. */
+  old: string[];
+  /** What has to be mended: exit code 1 of `prices check`. Age counts for named sources only. */
+  faults: number;
+}
+
+const OLD_DAYS = 30;
+const DAY_MS = 86_400_000;
+
+/** Compares the prices in force with catalogs. `served` are checked for a price. */
+export async function check(
+  db: Db,
+  catalogs: readonly Catalog[],
+  served: readonly Served[],
+): Promise<PriceCheck> {
+  const priced = await many<{ provider: string; model: string }>(
+    db,
+    `select distinct provider, model from model_prices
+     where retired_at is null and effective_from <= clock_timestamp() order by 1, 2`,
+  );
+  const sellers = new Map(served.map(({ provider, seller }) => [provider, seller]));
+  const exact = priced
+    .filter(({ model }) => !model.endsWith('*'))
+    .map((one) => ({ ...one, seller: sellers.get(one.provider) }));
+  const plan = await makePlan(db, catalogs, { served: exact, whole: [] });
+  const { rows, missing } = await diff(db, plan);
+  const moved = rows.filter(({ group, changes }) => group !== 'same' && changes.length > 0);
+  const unpriced = served.filter((one) => !priced.some((price) => covers(price, one))).map(nameOf);
+  const differs = moved.filter(({ group }) => group !== 'kept');
+  const ages = catalogs.map(({ source, is_built_in = false }) => ({
+    ...{ source, is_built_in, days: ageOf(source.dated) },
+  }));
+  const old = ages.filter(({ days }) => days !== null && days > OLD_DAYS);
+  const named_and_old = old.filter(({ is_built_in }) => !is_built_in);
+  return {
+    checked_at: new Date(),
+    unpriced: [...new Set(unpriced)].sort(),
+    differs: differs.map(({ changes, doubts, catalog, ...row }) => ({
+      ...{ name: nameOf(row), catalog, changes, doubts },
+    })),
+    by_hand: moved
+      .filter(({ group }) => group === 'kept')
+      .map(({ changes, catalog, ...row }) => ({ name: nameOf(row), catalog, changes })),
+    unknown: missing.map(nameOf),
+    old: old.map(({ source, days }) => `${labelOf(source)} is ${days} days old`),
+    faults: unpriced.length + differs.length + named_and_old.length,
+  };
+}
+
+/** Whole days since a date; null if it is not known. */
+function ageOf(dated: string | null): number | null {
+  return dated === null ? null : Math.floor((Date.now() - Date.parse(dated)) / DAY_MS);
+}
+
+function covers(price: { provider: string; model: string }, { provider, model }: Served): boolean {
+  if (price.provider !== provider) return false;
+  return price.model.endsWith('*')
+    ? model.startsWith(price.model.slice(0, -1))
+    : price.model === model;
+}

@@ -1,0 +1,113 @@
+// Who sells models, and under which names price catalogs know them. A provider of a gateway's
+// target is priced as a seller: that of its kind, else the one of its own name.
+
+interface Names {
+  /** The provider's id in genai-prices. */
+  genai_prices?: string;
+  /** Sellers there whose prices it is supposed to share; somebody has to confirm each. */
+  lent_by?: readonly string[];
+  /** Values of `litellm_provider`. */
+  litellm?: readonly string[];
+  /** The key in the list of models.dev. */
+  models_dev?: string;
+  /** What LiteLLM puts before a model's name, to be taken off: the first that fits. */
+  prefixes?: readonly string[];
+}
+
+const sellers: Readonly<Record<string, Names>> = {
+  openai: { genai_prices: 'openai', litellm: ['openai'], models_dev: 'openai' },
+  anthropic: { genai_prices: 'anthropic', litellm: ['anthropic'], models_dev: 'anthropic' },
+  gemini: {
+    genai_prices: 'google',
+    litellm: ['gemini'],
+    models_dev: 'google',
+    prefixes: ['gemini/'],
+  },
+  vertex: {
+    genai_prices: 'google',
+    lent_by: ['anthropic'],
+    litellm: ['vertex_ai-language-models', 'vertex_ai-anthropic_models', 'vertex_ai'],
+    models_dev: 'google-vertex',
+    prefixes: ['vertex_ai/'],
+  },
+  azure: {
+    genai_prices: 'azure',
+    lent_by: ['openai', 'anthropic', 'deepseek', 'x-ai'],
+    litellm: ['azure', 'azure_ai'],
+    models_dev: 'azure',
+    prefixes: ['azure/', 'azure_ai/'],
+  },
+  bedrock: {
+    genai_prices: 'aws',
+    litellm: ['bedrock', 'bedrock_converse'],
+    models_dev: 'amazon-bedrock',
+    prefixes: ['bedrock/'],
+  },
+  mistral: {
+    genai_prices: 'mistral',
+    litellm: ['mistral'],
+    models_dev: 'mistral',
+    prefixes: ['mistral/'],
+  },
+  groq: { genai_prices: 'groq', litellm: ['groq'], models_dev: 'groq', prefixes: ['groq/'] },
+  deepseek: {
+    genai_prices: 'deepseek',
+    litellm: ['deepseek'],
+    models_dev: 'deepseek',
+    prefixes: ['deepseek/'],
+  },
+  xai: { genai_prices: 'x-ai', litellm: ['xai'], models_dev: 'xai', prefixes: ['xai/'] },
+  together: {
+    genai_prices: 'together',
+    litellm: ['together_ai'],
+    models_dev: 'togetherai',
+    prefixes: ['together_ai/'],
+  },
+  fireworks: {
+    genai_prices: 'fireworks',
+    litellm: ['fireworks_ai'],
+    models_dev: 'fireworks-ai',
+    prefixes: ['fireworks_ai/'],
+  },
+  openrouter: {
+    genai_prices: 'openrouter',
+    litellm: ['openrouter'],
+    models_dev: 'openrouter',
+    prefixes: ['openrouter/'],
+  },
+  cohere: {
+    genai_prices: 'cohere',
+    litellm: ['cohere', 'cohere_chat'],
+    models_dev: 'cohere',
+    prefixes: ['cohere/'],
+  },
+  perplexity: {
+    genai_prices: 'perplexity',
+    litellm: ['perplexity'],
+    models_dev: 'perplexity',
+    prefixes: ['perplexity/'],
+  },
+};
+
+// Names that people give a provider, beside that of its seller.
+const aliases: Readonly<Record<string, string>> = {
+  google: 'gemini',
+  'x-ai': 'xai',
+  aws: 'bedrock',
+  'azure-openai': 'azure',
+  vertex_ai: 'vertex',
+  together_ai: 'together',
+  fireworks_ai: 'fireworks',
+};
+
+export const seller_names = Object.keys(sellers);
+
+/** The seller of a name, or of one that people give it; undefined if no catalog knows it. */
+export function sellerOf(name: string): string | undefined {
+  const found = aliases[name] ?? name;
+  return Object.hasOwn(sellers, found) ? found : undefined;
+}
+
+export function namesOf(seller: string): Names {
+  return sellers[seller] ?? {};
+}

@@ -1,0 +1,92 @@
+import { readFile, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { Agent, buildConnector, fetch } from 'undici';
+import type { Catalog } from '../domain/prices/catalogs/catalog';
+import { CatalogError, readCatalog } from '../domain/prices/catalogs/read';
+import { isInner } from '../runtime/inner';
+import { openLookup } from '../runtime/outgoing';
+import { builtInCatalog } from './built-in';
+
+const BYTES_MAX = 33_554_432;
+const TIME_MS = 30_000;
+
+/** Who may be asked: everything but the inside of networks, unless a test says otherwise. */
+export interface Reach {
+  isAllowed: (address: string) => boolean;
+  ca?: string;
+}
+
+const open_reach: Reach = { isAllowed: (address) => !isInner(address) };
+
+/**
+ * The catalog that somebody names: `genai-prices` is the one inside, an https address is fetched
+ * (32 MB and 30 s at most, no redirect, no address inside a network), all else is a file. Throws
+ * CatalogError with words for a terminal.
+ */
+export function catalogOf(named: string, reach: Reach = open_reach): Promise<Catalog> {
+  if (named === 'genai-prices') return builtInCatalog();
+  if (/^[a-z]+:\/\//i.test(named)) return fetched(named, reach);
+  return fromFile(named);
+}
+
+async function fromFile(file: string): Promise<Catalog> {
+  const found = await stat(file).catch((error: Error) => {
+    throw new CatalogError(`${file} cannot be read: ${error.message}`);
+  });
+  if (!found.isFile()) throw new CatalogError(`${file} is no file.`);
+  if (found.size > BYTES_MAX) throw new CatalogError(`${file} has more than 32 MB.`);
+  const text = await readFile(file, 'utf8');
+  // A file is as old as its last change, unless it says otherwise.
+  return readCatalog(text, { name: path.basename(file), dated: dayOf(found.mtime) });
+}
+
+async function fetched(address: string, { isAllowed, ca }: Reach): Promise<Catalog> {
+  const url = new URL(address);
+  if (url.protocol !== 'https:') throw new CatalogError(`${address}: catalogs come by https only.`);
+  const connect = buildConnector({ lookup: openLookup, ...(ca === undefined ? {} : { ca }) });
+  const dispatcher = new Agent({
+    connect(target, done) {
+      connect(target, (error, socket) => {
+        if (error !== null) return done(error, null);
+        // What is connected to is judged, not what the name meant before.
+        if (isAllowed(socket.remoteAddress ?? '')) return done(null, socket);
+        socket.destroy();
+        return done(new CatalogError(`${url.hostname} is inside a network.`), null);
+      });
+    },
+  });
+  try {
+    const answer = await fetch(url, {
+      ...{ dispatcher, redirect: 'error', signal: AbortSignal.timeout(TIME_MS) },
+    });
+    if (!answer.ok) throw new CatalogError(`it answered ${answer.status}`);
+    const dated = answer.headers.get('last-modified');
+    const text = await bounded(answer.body ?? []);
+    const day = dated === null || Number.isNaN(Date.parse(dated)) ? null : dayOf(new Date(dated));
+    return await readCatalog(text, { name: address, dated: day });
+  } catch (error) {
+    throw new CatalogError(`${address} cannot be read: ${wordsOf(error as Error)}`);
+  } finally {
+    await dispatcher.destroy();
+  }
+}
+
+async function bounded(body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<string> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of body) {
+    bytes += piece.length;
+    if (bytes > BYTES_MAX) throw new CatalogError('it has more than 32 MB');
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString('utf8');
+}
+
+/** What fetch says stands in the cause. */
+function wordsOf({ message, cause }: Error): string {
+  return cause instanceof Error ? cause.message : message;
+}
+
+function dayOf(time: Date): string {
+  return time.toISOString().slice(0, 10);
+}

@@ -1,0 +1,209 @@
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { runPrices } from '../../api/admin-prices';
+import type { Db } from '../../domain/sql';
+import { type CallApi, refusal, startApi } from '../support/api';
+import { platformKey } from '../support/keys';
+
+let db: Db;
+let call: CallApi;
+let close: () => Promise<void>;
+let key: string;
+let dir: string;
+
+beforeEach(async () => {
+  ({ db, call, close } = await startApi());
+  key = await platformKey(db);
+  dir = mkdtempSync(path.join(os.tmpdir(), 'prices-'));
+});
+
+afterEach(() => close());
+
+const post = (to: string, body: object) => call('post', to, { key, body });
+const get = (from: string) => call('get', from, { key });
+
+async function terminal(...args: string[]): Promise<{ code: number; text: string }> {
+  const lines: string[] = [];
+  const code = await runPrices(db, args, (line) => lines.push(line));
+  return { code, text: lines.join('\n') };
+}
+
+function fileOf(name: string, content: unknown): string {
+  const file = path.join(dir, name);
+  writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content));
+  return file;
+}
+
+async function priceOf(provider: string, model: string) {
+  const { body } = await call('get', '/v1/model-pricing');
+  return body.models.find(
+    (one: { provider: string; model: string }) => one.provider === provider && one.model === model,
+  );
+}
+
+test('a fresh installation prices four vendors with a plan and one yes, each with its source', async () => {
+  const proposed = await get('/v1/admin/price-plan?providers=openai,anthropic,gemini,mistral');
+  expect(proposed.status).toBe(200);
+  const { plan, diff } = proposed.body;
+  const groups = new Set(diff.rows.map((row: { group: string }) => row.group));
+  expect(groups).toEqual(new Set(['new', 'asks']));
+  const made = await post('/v1/admin/price-imports', { plan, skip_asking: true });
+  expect(made.status).toBe(201);
+  expect(made.body).toMatchObject({ actor: expect.any(String), undone_at: null });
+  expect(made.body.prices).toBeGreaterThan(150);
+  expect(await priceOf('anthropic', 'claude-opus-4-1')).toMatchObject({
+    ...{ input_per_1m: 15, output_per_1m: 75, cached_input_per_1m: 1.5, cache_write_1h_per_1m: 30 },
+    ...{ per_web_search: 0.01, source: 'import', import_id: made.body.id },
+    catalog: 'genai-prices 0.1.8 of 2026-09-23',
+    metadata: { context_length: 200_000 },
+  });
+  expect(await priceOf('gemini', 'gemini-2.5-pro')).toMatchObject({
+    ...{ input_per_1m: 1.25, cached_input_per_1m: 0.125 },
+    tiers: [
+      {
+        ...{ above_prompt_tokens: 200_000, input_per_1m: 2.5, output_per_1m: 15 },
+        cached_input_per_1m: 0.25,
+      },
+    ],
+  });
+  const listed = await get('/v1/admin/price-imports');
+  expect(listed.body.imports).toEqual([made.body]);
+  const priced = (await call('get', '/v1/model-pricing')).body.models.length;
+  const undone = await post(`/v1/admin/price-imports/${made.body.id}/undo`, {});
+  expect(undone.body.removed).toHaveLength(priced);
+  expect((await call('get', '/v1/model-pricing')).body.models).toEqual([]);
+});
+
+test('a plan that others have overtaken is 409, and one that asks says what', async () => {
+  const { plan } = (await get('/v1/admin/price-plan?providers=deepseek')).body;
+  const asks = await post('/v1/admin/price-imports', { plan });
+  expect(refusal(asks)).toMatchObject({ status: 409, code: 'import_asks' });
+  expect(asks.body.error.asks).toContain('deepseek/deepseek-chat');
+  const model = plan.rows[0].model;
+  await post('/v1/admin/model-pricing', { provider: 'deepseek', model, input_per_1m: 1 });
+  const late = await post('/v1/admin/price-imports', { plan, skip_asking: true });
+  expect(late.status).toBe(409);
+  expect(late.body.error).toMatchObject({ code: 'prices_changed', changed: [`deepseek/${model}`] });
+});
+
+test('the plan of the served models follows the configuration of the gateways', async () => {
+  const nothing = await get('/v1/admin/price-plan');
+  expect(nothing.body.plan.rows).toEqual([]);
+  const target = { id: 'a', provider: 'openai', shape: 'openai', models: ['gpt-4o', 'x'] };
+  const config = { providers: { targets: [{ ...target, base_url: 'https://models.example/v1' }] } };
+  await call('put', '/v1/admin/gateway-config', { key, body: { config } });
+  const { plan } = (await get('/v1/admin/price-plan')).body;
+  expect(plan.rows.map(({ model }: { model: string }) => model)).toEqual(['gpt-4o']);
+  expect(plan.missing).toMatchObject([{ provider: 'openai', model: 'x' }]);
+  const checked = await get('/v1/admin/price-check');
+  expect(checked.body).toMatchObject({ unpriced: ['openai/gpt-4o', 'openai/x'], faults: 2 });
+});
+
+test.each([
+  ['providers=nobody', 'providers'],
+  ['providers=', 'providers'],
+])('a plan of %s is refused with what there is', async (query, param) => {
+  const answer = await get(`/v1/admin/price-plan?${query}`);
+  expect(refusal(answer)).toEqual({ status: 422, code: 'invalid_field', param });
+});
+
+test.each<[string, (plan: Record<string, unknown>) => unknown, string]>([
+  ['another format', (plan) => ({ ...plan, format: 'x' }), 'plan.format'],
+  ['an unknown member', (plan) => ({ ...plan, more: 1 }), 'plan.more'],
+  ['a negative amount', (plan) => withAmount(plan, '-1'), 'plan.rows.0.price.amounts.input_per_1m'],
+  [
+    'an amount with an exponent',
+    (plan) => withAmount(plan, '1e9'),
+    'plan.rows.0.price.amounts.input_per_1m',
+  ],
+  [
+    'a number for an amount',
+    (plan) => withAmount(plan, 3),
+    'plan.rows.0.price.amounts.input_per_1m',
+  ],
+])('a plan with %s is refused by its path', async (_, changed, param) => {
+  const { plan } = (await get('/v1/admin/price-plan?providers=groq')).body;
+  const answer = await post('/v1/admin/price-imports', { plan: changed(plan) });
+  expect(answer.status).toBe(422);
+  expect(answer.body.error.param).toBe(param);
+});
+
+function withAmount(plan: Record<string, unknown>, input_per_1m: unknown) {
+  const [first] = plan.rows as Record<string, unknown>[];
+  const price = { amounts: { input_per_1m }, tiers: [], service_tiers: {} };
+  return { ...plan, rows: [{ ...first, price }] };
+}
+
+test('a terminal proposes, shows, applies, lists, checks and undoes', async () => {
+  const targets = fileOf('gateway.yaml', {
+    providers: {
+      targets: [
+        { id: 'a', kind: 'openai', models: ['gpt-4o', 'gpt-4o-unheard-of'] },
+        {
+          ...{ id: 'b', kind: 'azure', provider: 'azure-eu', price_factor: 1.1 },
+          models: [{ name: 'mine', upstream: 'dep', price_as: 'gpt-4o' }],
+        },
+      ],
+    },
+  });
+  const out = path.join(dir, 'plan.json');
+  const proposed = await terminal('import', '--targets', targets, '--out', out);
+  expect(proposed.code).toBe(0);
+  expect(proposed.text).toMatch(
+    /New: 1\n {2}openai\/gpt-4o .*\nAsk .*: 1\n {2}azure-eu\/gpt-4o .* supposes the price of openai/,
+  );
+  expect(proposed.text).toMatch(/Missing.*: 1\n {2}openai\/gpt-4o-unheard-of \(near: gpt-4o/);
+  const before = await terminal('check', '--targets', targets);
+  expect(before).toMatchObject({ code: 1 });
+  expect(before.text).toContain('openai/gpt-4o is served and has no price: it is refused.');
+  const applied = await terminal('apply', out, '--yes', '--take', 'azure-eu/gpt-4o');
+  expect(applied.text).toMatch(/pimp_\w+: 2 prices/);
+  expect(await priceOf('openai', 'gpt-4o')).toMatchObject({ input_per_1m: 2.5 });
+  expect(await priceOf('azure-eu', 'gpt-4o')).toMatchObject({ input_per_1m: 2.75 });
+  const [, id = ''] = /(pimp_\w+):/.exec(applied.text) ?? [];
+  expect((await terminal('list')).text).toContain(id);
+  expect((await terminal('diff', out)).text).toContain('make it again: 2');
+  expect((await terminal('undo', id)).text).toMatch(/^0 prices are back .* 2 are gone again\.$/);
+});
+
+test.each<[string, () => string[], RegExp]>([
+  ['nothing', () => [], /^Say one of/],
+  ['an unknown verb', () => ['buy', 'x'], /^Say one of/],
+  ['an unknown flag', () => ['import', '--form', 'x'], /--form[\s\S]*Say one of/],
+  ['no served model', () => ['import'], /No served model is known here/],
+  ['an unknown seller', () => ['import', '--provider', 'acme'], /--provider acme=openai/],
+  ['a factor of words', () => ['import', '--all', '--factor', 'a=b'], /--factor a=b: say/],
+  ['a file that is not there', () => ['import', '--all', '--from', '/no/file'], /cannot be read/],
+  [
+    'a file of something else',
+    () => ['import', '--all', '--from', fileOf('a', {})],
+    /no price catalog/,
+  ],
+  ['a file of no JSON', () => ['import', '--all', '--from', fileOf('b', 'x')], /is no JSON/],
+  ['a plain address', () => ['import', '--all', '--from', 'http://x.example'], /https only/],
+  [
+    'an address inside',
+    () => ['import', '--all', '--from', 'https://127.0.0.1:1'],
+    /cannot be read/,
+  ],
+  [
+    'a plan of something else',
+    () => ['apply', fileOf('c', {}), '--yes'],
+    /no plan of prices: format/,
+  ],
+  ['an unknown import', () => ['undo', `pimp_${randomUUID()}`], /No import of prices/],
+])('a terminal that says %s is told what to say', async (_, args, words) => {
+  await expect(terminal(...args())).rejects.toThrow(words);
+});
+
+test('a plan file is of this very form', async () => {
+  const out = path.join(dir, 'plan.json');
+  await terminal('import', '--provider', 'groq', '--out', out);
+  const plan = JSON.parse(readFileSync(out, 'utf8'));
+  expect(Object.keys(plan)).toEqual([
+    ...['format', 'made_at', 'sources', 'factors', 'rows', 'missing', 'gone'],
+  ]);
+  expect((await post('/v1/admin/price-imports/diff', { plan })).status).toBe(200);
+});
