@@ -1,6 +1,6 @@
 import { Button, Group, Table, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { Fragment, type ReactNode, useState } from 'react';
+import { Fragment, type ReactNode, useDeferredValue, useState } from 'react';
 import type { Query } from '../api/client';
 import { reading } from '../api/queries';
 import { nextOf } from '../api/whole';
@@ -14,7 +14,7 @@ import { kinds, standing, type WalletRow } from './words';
 // opened, a page at a time, so that ten thousand wallets are as quick as ten.
 
 /** Rows of a page, of any level. */
-const PAGE = 50;
+const PAGE = 25;
 const TITLES = ['Whose', 'Kind', 'Can be spent', 'Held', 'State'] as const;
 /** Stands among the opened teams for the people of all. */
 const EVERYBODY = 'everybody';
@@ -75,9 +75,13 @@ function Level({
   ...shown
 }: Shown & { asked: Query<'GET /api/wallets'>; cursor?: string; level: number }) {
   const [goes_on, setGoesOn] = useState(false);
-  const { data, error, refetch } = useQuery(
-    reading('GET /api/wallets', { query: { ...asked, cursor, per_page: PAGE } }),
-  );
+  const {
+    data: read,
+    error,
+    refetch,
+  } = useQuery(reading('GET /api/wallets', { query: { ...asked, cursor, per_page: PAGE } }));
+  // Rows are made in slices, between which the page answers its reader.
+  const data = useDeferredValue(read);
   if (error && data === undefined)
     return (
       <Whole level={level}>

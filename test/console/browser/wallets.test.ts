@@ -15,10 +15,13 @@ beforeAll(async () => {
 afterAll(() => browser.close());
 
 /** A page of a level. */
-const PAGE = 50;
+const PAGE = 25;
 
-test('ten thousand wallets are a tree of which only what is opened is read, a page at a time', async () => {
-  const { team_id, team } = await makeWallets(org.id, { people: 10_000 });
+/** As many as it takes: what is read and shown does not hang on how many there are. */
+const PEOPLE = Number(process.env.WALLETS ?? 1_000);
+
+test('any number of wallets is a tree of which only what is opened is read, a page at a time', async () => {
+  const { team_id, team } = await makeWallets(org.id, { people: PEOPLE });
   const { page, context, complaints } = await visit(browser, {
     access_key: org.keys.billing_admin,
   });
@@ -47,8 +50,8 @@ test('ten thousand wallets are a tree of which only what is opened is read, a pa
   // What is opened stands in the address.
   await page.reload();
   await tree.getByRole('button', { name: `Show ${PAGE} more` }).waitFor();
-  await page.getByLabel('Name').fill('Holder 777');
-  await page.getByRole('table', { name: 'Wallets' }).getByText('Holder 777').first().waitFor();
+  await page.getByLabel('Name').fill('Holder 77');
+  await page.getByRole('table', { name: 'Wallets' }).getByText('Holder 77').first().waitFor();
   expect(complaints).toEqual([]);
   await context.close();
 });
