@@ -3,13 +3,13 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Pool } from 'undici';
-import * as tokens from '../domain/people/tokens';
-import { openDatabase } from '../runtime/database';
-import { freePorts } from '../sandbox/processes/ports';
-import type { BenchCluster } from './cluster';
-import { end, startScript, waitFor } from './programs';
-import { percentile, type Row } from './row';
-import { startStack } from './stack';
+import * as tokens from '../../domain/people/tokens';
+import { openDatabase } from '../../runtime/database';
+import { freePorts } from '../../sandbox/processes/ports';
+import type { BenchCluster } from '../cluster';
+import { end, startScript, waitFor } from '../programs';
+import { percentile, type Row } from '../row';
+import { startStack } from '../stack';
 
 /** Fewer than one key may send at once; the first of each warm both programs. */
 const CALLS = 400;
