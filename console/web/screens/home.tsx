@@ -7,7 +7,7 @@ import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, LoadingRows } from '../parts/states';
 import { timeText } from '../parts/time';
-import { decidesTickets, type Me, may, useMe, useZone } from '../session/me';
+import { decidesTickets, ledTeams, type Me, may, useMe, useZone } from '../session/me';
 import { openTickets } from '../tickets/open-tickets';
 import { emptyAt, perDay, whoseSpending } from '../wallets/pace';
 
@@ -156,7 +156,7 @@ function Spent() {
   return (
     <Card withBorder component="section">
       <Title order={2} size="h4">
-        {may(me, 'org:billing') ? `Spent in ${DAYS} days` : `Spent by your calls in ${DAYS} days`}
+        Spent {whoseWords(me)}in {DAYS} days
       </Title>
       {data === undefined ? (
         <LoadingRows />
@@ -172,6 +172,12 @@ function Spent() {
       )}
     </Card>
   );
+}
+
+/** Whose calls the figures are of that a person is shown. */
+function whoseWords(me: Me): string {
+  if (may(me, 'org:billing')) return '';
+  return ledTeams(me).length > 0 ? 'by you and your teams ' : 'by your calls ';
 }
 
 const whose_wallet = { user: 'your wallet', organization: "the organization's wallet" } as const;
