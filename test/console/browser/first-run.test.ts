@@ -61,6 +61,8 @@ test('on an empty database a stranger with the first key is led to a call that i
   expect(answer.status).toBe(200);
   await page.getByText('the first call has arrived').waitFor();
   await picture(page, 'first-run-call');
+  await page.getByRole('link', { name: 'See what it cost' }).click();
+  await page.getByRole('table', { name: 'Price lines' }).waitFor();
   expect(complaints).toEqual([]);
   await context.close();
 });
