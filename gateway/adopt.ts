@@ -1,7 +1,9 @@
 import type { Gateway } from './call/call';
 import { closeSnapshot, retire, type Snapshot } from './call/snapshot';
+import { servedModels } from './config/targets';
 import { encodingOf } from './counting/tokenizer';
 import { families } from './families/table';
+import { logMissingPrices } from './notices';
 import { isCovered } from './stages/policies';
 
 /**
@@ -13,8 +15,8 @@ export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void>
   const { providers, observability } = snapshot.settings;
   const { tokenizer, limits, telemetry } = gateway;
   // The first request need not wait for its encoding.
-  for (const { models } of providers.targets) {
-    for (const model of models) tokenizer.warm(encodingOf(model));
+  for (const { priced } of providers.targets.flatMap(servedModels)) {
+    tokenizer.warm(encodingOf(priced));
   }
   try {
     await telemetry.load(observability.otlp);
@@ -23,6 +25,11 @@ export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void>
     await closeSnapshot(snapshot);
     throw error;
   }
+  const { providers: previous } = gateway.snapshot;
+  await snapshot.providers.discover(
+    gateway.log,
+    gateway.snapshot === snapshot ? undefined : previous,
+  );
   logUncovered(gateway, snapshot);
   const { stored_ids } = snapshot.settings;
   if (stored_ids === 'pass')
@@ -30,7 +37,10 @@ export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void>
   limits.use(snapshot.limits);
   const before = gateway.snapshot;
   gateway.snapshot = snapshot;
-  if (before !== snapshot) retire(before);
+  if (before === snapshot) return;
+  retire(before);
+  // The start does so once the control plane answers.
+  void logMissingPrices(gateway).catch((error) => gateway.log.warn({ err: error }, 'no prices'));
 }
 
 /** Logs which routes no policy looks at although there is a chain. */

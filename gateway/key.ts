@@ -1,8 +1,8 @@
 import type { Context } from 'koa';
 import type { Identity } from '../domain/people/identity';
 import type { Gateway } from './call/call';
-import type { Shape } from './config/upstreams';
 import { leftUnder, type Standing } from './limits/standing';
+import type { Shape } from './providers/kind';
 import { countUnpriced, emitUnpriced, limitAsking } from './stages/limit';
 
 /**

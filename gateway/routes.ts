@@ -2,7 +2,6 @@ import type { Context } from 'koa';
 import { AppError } from '../domain/errors';
 import type { Gateway } from './call/call';
 import { runCall } from './call/run';
-import type { Shape } from './config/upstreams';
 import type { Family } from './families/family';
 import {
   chat,
@@ -20,6 +19,7 @@ import { showKey } from './key';
 import { serveMcp } from './mcp/serve';
 import { listModels, showModel } from './models';
 import { counted, priced } from './pipeline';
+import type { Shape } from './providers/kind';
 import { socket_paths } from './sockets/frames';
 import { limitUnpriced } from './stages/limit';
 

@@ -73,6 +73,21 @@ export function namedVariable(name: string): string | undefined {
 }
 
 /**
+ * The identities of the machine that targets of the gateway may stand on, and the origins beside
+ * their own hosts to which tokens may go.
+ */
+export function ambientAuth(env: NodeJS.ProcessEnv = process.env): {
+  identities: readonly string[];
+  origins: readonly string[];
+} {
+  const { GATEWAY_AMBIENT_AUTH, GATEWAY_AMBIENT_ORIGINS } = variables.gateway.shape;
+  return {
+    identities: GATEWAY_AMBIENT_AUTH.parse(env.GATEWAY_AMBIENT_AUTH || undefined),
+    origins: GATEWAY_AMBIENT_ORIGINS.parse(env.GATEWAY_AMBIENT_ORIGINS || undefined),
+  };
+}
+
+/**
  * The folder for files that can be fetched or made again: outside DATA_DIR, so that a new data
  * directory finds it again.
  */

@@ -1,6 +1,14 @@
 import { type LookupAddress, type LookupAllOptions, lookup } from 'node:dns';
 import { BlockList, isIP, type LookupFunction } from 'node:net';
-import { Agent, buildConnector, fetch as undiciFetch } from 'undici';
+import {
+  Agent,
+  buildConnector,
+  type Dispatcher,
+  EnvHttpProxyAgent,
+  Pool,
+  fetch as undiciFetch,
+} from 'undici';
+import { namedVariable } from './config';
 
 // No provider, tool or issuer is reached at these: they name this network alone, or the service
 // that tells a machine of a cloud its own credentials.
@@ -77,6 +85,38 @@ export function connector(options: { timeout?: number } = {}): buildConnector.co
   };
 }
 
+/**
+ * Connections to one server: through the proxy that HTTPS_PROXY names, if its address is https and
+ * NO_PROXY does not leave it out; else its own. A proxy resolves names itself, so that it is the
+ * operator's to close addresses there; those that are written out are closed here.
+ */
+export function connectionsTo(
+  origin: string,
+  { connect_ms, idle_ms }: { connect_ms: number; idle_ms: number },
+): Dispatcher {
+  const bodyTimeout = idle_ms;
+  const connect = connector({ timeout: connect_ms });
+  const httpsProxy = proxyFor(origin);
+  if (httpsProxy === undefined) return new Pool(origin, { connect, bodyTimeout });
+  const tls = { timeout: connect_ms };
+  return new EnvHttpProxyAgent({
+    httpsProxy,
+    connect,
+    bodyTimeout,
+    requestTls: tls,
+    proxyTls: tls,
+  });
+}
+
+/** The proxy for an address; undefined if there is none. Throws if one is to reach a closed one. */
+function proxyFor(address: string): string | undefined {
+  const { protocol, hostname } = new URL(address);
+  const named = namedVariable('HTTPS_PROXY') || namedVariable('https_proxy');
+  if (protocol !== 'https:' || !named) return undefined;
+  if (isClosed(hostname)) throw new ClosedAddress(hostname);
+  return named;
+}
+
 const agent = new Agent({ connect: connector() });
 
 /**
@@ -85,3 +125,14 @@ const agent = new Agent({ connect: connector() });
  */
 export const fetch: typeof undiciFetch = (address, init) =>
   undiciFetch(address, { dispatcher: agent, ...init });
+
+/** The same through the proxy that HTTPS_PROXY names, if there is one. */
+export const fetchThrough: typeof undiciFetch = async (address, init) => {
+  const httpsProxy = proxyFor(String(address));
+  if (httpsProxy === undefined) return fetch(address, init);
+  const through = new EnvHttpProxyAgent({ httpsProxy, connect: connector() });
+  const answer = await undiciFetch(address, { dispatcher: through, ...init });
+  // It keeps its connection no longer than the answer needs it.
+  void through.close();
+  return answer;
+};

@@ -32,6 +32,9 @@ const isSafeUrl = (text: string) => text.startsWith('https:') || isLoopback(new 
 const origins = list.refine((all) => all.every(isOrigin), {
   error: 'must be origins such as https://api.openai.com, separated by commas',
 });
+const ambient = list.refine((all) => all.every((one) => /^(?:aws|google|azure)$/.test(one)), {
+  error: 'must be some of aws, google and azure, separated by commas',
+});
 // Where payment providers may be, beside their own hosts. A port is part of no entry.
 const hosts = list.refine(
   (all) => all.every((host) => isOrigin(`https://${host}`) && !/:\d+$/.test(host)),
@@ -124,6 +127,10 @@ export const variables = {
     // What a configuration of the control plane may name, beside what stands in the file.
     GATEWAY_ORIGINS: origins.default([]),
     GATEWAY_SECRET_ENVS: bound_variables.default([]),
+    // The identities of the machine that targets may stand on, and where such tokens may go beside
+    // the hosts of their kinds.
+    GATEWAY_AMBIENT_AUTH: ambient.default([]),
+    GATEWAY_AMBIENT_ORIGINS: origins.default([]),
     // Settlements that this process does not live to send are sent by the next one.
     GATEWAY_SPOOL_DIR: z.string().min(1).optional(),
     LOG_LEVEL: level,

@@ -1,13 +1,8 @@
 import { z } from 'zod';
+import { routing_headers, serverUrl } from './addresses';
 import { orgShare } from './shares';
-import { serverUrl } from './upstreams';
 
 const credentials = /^(authorization|cookie|x-api-key|api-key)$/i;
-// By these a request, with its key, would reach another host or path than the url names, or be
-// read otherwise than it was written.
-const routing =
-  /^(host|x-host|forwarded|x-forwarded-.*|x-original-.*|x-rewrite-.*|x-http-method.*|content-.*|transfer-encoding|connection|keep-alive|te|trailer|upgrade|expect|date|proxy-.*|sec-.*|mcp-.*|last-event-id)$/i;
-
 const server = z.strictObject({
   /** Its path is `/mcp/<name>`, and its tools are priced as `<name>/<tool>`. */
   name: z.string().regex(/^[A-Za-z0-9._-]{1,64}$/),
@@ -20,7 +15,7 @@ const server = z.strictObject({
     .refine((headers) => !Object.keys(headers).some((name) => credentials.test(name)), {
       error: 'a credential is named in api_key_env',
     })
-    .refine((headers) => !Object.keys(headers).some((name) => routing.test(name)), {
+    .refine((headers) => !Object.keys(headers).some((name) => routing_headers.test(name)), {
       error:
         'names a header that says where a request goes or how its body is read; the url says that',
     })

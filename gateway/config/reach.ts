@@ -1,6 +1,9 @@
-/** The sections that name addresses or variables. */
+import { variablesOf, wayOf } from './auth';
+import { type TargetSettings, urlOf } from './targets';
+
+/** The sections that name addresses, variables or files. */
 interface Sections {
-  providers: { targets: readonly { base_url: string; api_key_env?: string | undefined }[] };
+  providers: { targets: readonly TargetSettings[] };
   mcp: { servers: readonly { url: string; api_key_env?: string | undefined }[] };
   identity: { jwks_url?: string | undefined };
   distributed_rate_limit: { store_url_env?: string | undefined };
@@ -17,6 +20,8 @@ interface Place {
   url?: string | undefined;
   /** The variable whose value is sent there, or holds the address. */
   variable?: string | undefined;
+  /** The file whose content is sent there. */
+  file?: string | undefined;
 }
 
 /** What a configuration of the control plane may name. The gateway's own process decides it. */
@@ -37,12 +42,7 @@ const kept = /^(CONTROL_PLANE|SVC|DATABASE|JWT)_/i;
 export function placesOf(settings: Sections): Place[] {
   const { providers, mcp, identity, distributed_rate_limit, observability } = settings;
   return [
-    ...providers.targets.map(({ base_url, api_key_env }, at) => ({
-      path: `providers.targets[${at}]`,
-      kind: 'target' as const,
-      url: base_url,
-      variable: api_key_env,
-    })),
+    ...providers.targets.flatMap(targetPlaces),
     ...mcp.servers.map(({ url, api_key_env }, at) => ({
       path: `mcp.servers[${at}]`,
       kind: 'mcp' as const,
@@ -61,6 +61,17 @@ export function placesOf(settings: Sections): Place[] {
       variable: observability.otlp.endpoint_env,
     },
   ];
+}
+
+/** One for each variable or file that proves who asks; one at least. */
+function targetPlaces(row: TargetSettings, at: number): Place[] {
+  const place = { path: `providers.targets[${at}]`, kind: 'target' as const, url: urlOf(row).href };
+  const way = wayOf(row);
+  if (way.form === 'key' && way.file !== undefined) return [{ ...place, file: way.file }];
+  const variables = variablesOf(row);
+  return variables.length === 0
+    ? [place]
+    : variables.map(({ variable }) => ({ ...place, variable }));
 }
 
 /** The variables that no configuration may name, a line each. */
@@ -84,12 +95,19 @@ export function beyondReach(settings: Sections, file: Sections, reach: Reach): s
   const named = new Set(
     own.map(({ kind, variable, url }) => `${kind} ${pairOf(variable ?? '', originOf(url))}`),
   );
-  return placesOf(settings).flatMap(({ path, kind, url, variable }) => {
+  const files = new Set(
+    own.flatMap(({ file: name, url }) => (name ? pairOf(name, originOf(url)) : [])),
+  );
+  return placesOf(settings).flatMap(({ path, kind, url, variable, file: key_file }) => {
     const origin = originOf(url);
     if (origin !== undefined && !origins.has(origin))
       return [
         `${path}: ${origin} is neither in GATEWAY_ORIGINS nor in the file of this gateway, so the ` +
           'control plane cannot send it anything.',
+      ];
+    if (key_file !== undefined && !files.has(pairOf(key_file, origin)))
+      return [
+        `${path}: the control plane cannot use the file ${key_file} here. Name it so in the file of this gateway.`,
       ];
     if (variable === undefined) return [];
     const pair = pairOf(variable, origin);

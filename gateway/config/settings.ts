@@ -10,15 +10,17 @@ import { packName, policiesSettings, policyProblem, policySettings } from './pol
 import { beyondReach, keptVariables, type Reach } from './reach';
 import { orgShare } from './shares';
 import { socketSettings } from './sockets';
+import { target } from './targets';
 import { endpointValueProblem, observabilitySettings, telemetryProblem } from './telemetry';
 import {
+  ambientProblems,
   circuitBreaker,
   fallback,
   missingKeys,
   modelGroup,
   repeatedId,
-  target,
   timeouts,
+  unlikeFactors,
   unservedModel,
 } from './upstreams';
 
@@ -160,7 +162,7 @@ function shaped(text: string, file: string): Settings {
 }
 
 function checked(settings: Settings, file: string): Settings {
-  const values = [missingKeys, storeValueProblem, endpointValueProblem];
+  const values = [missingKeys, ambientProblems, storeValueProblem, endpointValueProblem];
   const unset = values.flatMap((check) => check(settings) ?? []);
   const problems = [...contradictions(settings), ...unset];
   if (problems.length > 0) throw new ConfigError(`${file}: ${problems.join('\n  ')}`);
@@ -169,7 +171,14 @@ function checked(settings: Settings, file: string): Settings {
 
 /** What does not fit together, a line each. */
 function contradictions(settings: Settings): string[] {
-  const checks = [repeatedId, unservedModel, policyProblem, limitProblem, telemetryProblem];
+  const checks = [
+    repeatedId,
+    unlikeFactors,
+    unservedModel,
+    policyProblem,
+    limitProblem,
+    telemetryProblem,
+  ];
   return checks.flatMap((check) => check(settings) ?? []);
 }
 
@@ -192,6 +201,14 @@ function yaml(text: string, file: string): unknown {
 
 function described(issue: z.core.$ZodIssue): Problem[] {
   const { path, message } = issue;
+  if (issue.code === 'invalid_union') {
+    // What was meant: the form of the value's own type.
+    const meant = issue.errors.find((all) =>
+      all.every(({ path: inner, code }) => inner.length > 0 || code === 'unrecognized_keys'),
+    );
+    if (meant !== undefined && meant.length > 0)
+      return meant.flatMap((inner) => described({ ...inner, path: [...path, ...inner.path] }));
+  }
   if (issue.code !== 'unrecognized_keys') return [{ path: pathOf(path), message }];
   return issue.keys.map((key) => ({
     path: pathOf([...path, key]),

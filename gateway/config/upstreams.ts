@@ -1,48 +1,10 @@
+import { accessSync, constants } from 'node:fs';
 import { z } from 'zod';
-import { namedVariable } from '../../runtime/config';
-
-/**
- * The address of a server. Its query goes along with every request; what nobody would be sent is
- * refused.
- */
-export const serverUrl = z
-  .url({ protocol: /^https?$/ })
-  .refine((text) => !hasUser(text), {
-    error: 'names a user or a password: credentials are named in api_key_env',
-  })
-  .refine((text) => !text.includes('#'), { error: 'has a fragment (#...), which is never sent' });
-
-function hasUser(text: string): boolean {
-  if (!URL.canParse(text)) return false;
-  const { username, password } = new URL(text);
-  return username !== '' || password !== '';
-}
-
-const milliseconds = z.int().min(1).max(3_600_000);
-
-export const target = z.strictObject({
-  id: z.string().min(1),
-  /** The provider's name in the price list. */
-  provider: z.string().min(1),
-  /** Whose wire it speaks. */
-  shape: z.enum(['openai', 'anthropic']),
-  /** As that provider's official SDK takes it: OpenAI's with `/v1`, Anthropic's without. */
-  base_url: serverUrl,
-  /** Absent for servers that take no key. */
-  api_key_env: z.string().min(1).optional(),
-  models: z.array(z.string().min(1)).min(1),
-  /** Its share among the targets that serve a model. */
-  weight: z.number().positive().default(1),
-  /** To the first byte of an answer; `timeouts.first_byte_ms` if absent. */
-  timeout_ms: milliseconds.optional(),
-  /** False for upstreams that refuse `stream_options`: their streams are then billed by count. */
-  stream_usage: z.boolean().default(true),
-  /**
-   * How many of its tokens the gateway takes for one that it counts; 1.2 for the shape `anthropic`,
-   * else 1.
-   */
-  token_factor: z.number().min(0.1).max(10).optional(),
-});
+import { ambientAuth, namedVariable } from '../../runtime/config';
+import { milliseconds } from './addresses';
+import { ambientOf, variablesOf, wayOf } from './auth';
+import { discoveryOf, providerOf, servedModels, type TargetSettings, urlOf } from './targets';
+import { notSet } from './variables';
 
 const names = z.array(z.string().min(1)).min(1);
 
@@ -85,7 +47,6 @@ export const timeouts = z.strictObject({
   /** How long SIGTERM waits for answers under way. */
   drain_ms: milliseconds.default(30_000),
 });
-export type TargetSettings = z.infer<typeof target>;
 
 /** The settings of a server that may want a key. */
 interface Keyed {
@@ -113,43 +74,109 @@ export function repeatedId({ providers }: UpstreamSections): string | undefined 
   return at < 0 ? undefined : `providers.targets[${at}].id: "${ids[at]}" is used twice.`;
 }
 
-/** The variables of keys that are not set, all of them. */
+/** Two targets of one provider whose prices would be imported at different factors. */
+export function unlikeFactors({ providers }: UpstreamSections): string[] {
+  const factors = new Map<string, number>();
+  return providers.targets.flatMap((row, at) => {
+    const provider = providerOf(row);
+    const factor = row.price_factor ?? 1;
+    const before = factors.get(provider) ?? factor;
+    factors.set(provider, before);
+    return before === factor
+      ? []
+      : [
+          `providers.targets[${at}].price_factor: the provider "${provider}" has the factor ` +
+            `${before} at another target, and one price list. Give this target a "provider" of its own.`,
+        ];
+  });
+}
+
+/** The variables and files of keys that are not there, all of them. */
 export function missingKeys({ providers, mcp }: UpstreamSections): string[] {
   return [
-    ...missingIn('providers.targets', providers.targets),
+    ...providers.targets.flatMap((row, at) => [...unsetIn(row, at), ...unreadableIn(row, at)]),
     ...missingIn('mcp.servers', mcp.servers),
   ];
+}
+
+function unsetIn(row: TargetSettings, at: number): string[] {
+  return variablesOf(row).flatMap(({ at: part, variable }) =>
+    namedVariable(variable) ? [] : [notSet(`providers.targets[${at}].${part}`, variable)],
+  );
+}
+
+function unreadableIn(row: TargetSettings, at: number): string[] {
+  const way = wayOf(row);
+  if (way.form !== 'key' || way.file === undefined) return [];
+  try {
+    accessSync(way.file, constants.R_OK);
+    return [];
+  } catch {
+    return [`providers.targets[${at}].auth.key_file: the file ${way.file} cannot be read.`];
+  }
 }
 
 function missingIn(section: string, servers: readonly Keyed[]): string[] {
   return servers.flatMap((server, at) =>
     server.api_key_env === undefined || serverKey(server)
       ? []
-      : `${section}[${at}].api_key_env: the environment variable ${server.api_key_env} is not set.`,
+      : [notSet(`${section}[${at}].api_key_env`, server.api_key_env)],
   );
+}
+
+/**
+ * Identities of the machine that the process does not allow, and tokens that would go to another
+ * host than their kind's.
+ */
+export function ambientProblems({ providers }: UpstreamSections): string[] {
+  const { identities, origins } = ambientAuth();
+  return providers.targets.flatMap((row, at) => {
+    const way = wayOf(row);
+    const path = `providers.targets[${at}]`;
+    const ambient = ambientOf(way);
+    if (ambient !== undefined && !identities.includes(ambient))
+      return [
+        `${path}.auth: the identity of this machine is used only if the gateway's variable ` +
+          `GATEWAY_AMBIENT_AUTH names ${ambient}; or name a credential of its own here.`,
+      ];
+    const is_own = row.base_url === undefined || origins.includes(urlOf(row).origin);
+    if (ambient === undefined && way.form !== 'google' && way.form !== 'entra') return [];
+    if (!is_own)
+      return [
+        `${path}.base_url: a token goes to the host of its kind alone: leave base_url out, or name ` +
+          `${urlOf(row).origin} in the gateway's variable GATEWAY_AMBIENT_ORIGINS.`,
+      ];
+    return row.headers === undefined
+      ? []
+      : [
+          `${path}.headers: beside a token of this kind no header of one's own is sent: leave them out.`,
+        ];
+  });
 }
 
 /** Groups and fallbacks name models that some target serves. */
 export function unservedModel({ providers, model_groups }: UpstreamSections): string | undefined {
-  const served = new Set(providers.targets.flatMap(({ models }) => models));
+  const served = new Set(
+    providers.targets.flatMap((row) => servedModels(row).map(({ name }) => name)),
+  );
+  const discovered = providers.targets.flatMap((row) => discoveryOf(row) ?? []);
+  const isServed = (name: string) =>
+    served.has(name) || discovered.some(({ takes }) => takes(name));
   const groups = new Set<string>();
   for (const [at, { name, models }] of model_groups.entries()) {
     if (groups.has(name)) {
       return `model_groups[${at}].name: "${name}" is already the name of a group.`;
     }
     groups.add(name);
-    const unknown = models.find((model) => !served.has(model));
+    const unknown = models.find((model) => !isServed(model));
     if (unknown) return `model_groups[${at}].models: no target serves "${unknown}".`;
   }
   for (const [name, models] of Object.entries(providers.fallback.models)) {
-    const unknown = models.find((model) => !served.has(model));
-    if (!served.has(name) && !groups.has(name)) {
+    const unknown = models.find((model) => !isServed(model));
+    if (!isServed(name) && !groups.has(name)) {
       return `providers.fallback.models: "${name}" is no model that a target serves, and no group.`;
     }
     if (unknown) return `providers.fallback.models.${name}: no target serves "${unknown}".`;
   }
   return undefined;
 }
-
-/** Whose wire a family or a target speaks. */
-export type Shape = TargetSettings['shape'];

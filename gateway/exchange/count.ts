@@ -3,16 +3,17 @@ import { inCallSpan } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { namesOthers } from '../stages/stored';
 import { refusedBody, upstreamError } from '../upstreams/errors';
-import type { Candidate } from '../upstreams/targets';
+import { type Candidate, serves } from '../upstreams/targets';
 import { isObject } from '../wire/values';
 import { sentTo } from './outgoing';
 import { answerRefusal, type Refusal, readRefusal } from './refusals';
 
 // What the client has to mend. All else says more of the provider than of the request.
 const of_client = new Set([400, 413, 422]);
+// Providers that count what a message has.
+const counted_there = { name: 'messages_count_tokens', shapes: ['anthropic'] } as const;
 // A count is one number; what is longer is none.
 const ANSWER_MAX_BYTES = 65_536;
-const passed_headers = ['anthropic-version', 'anthropic-beta'];
 
 /**
  * The stage that answers how many tokens a message has: as a provider of Messages counts them, else
@@ -25,8 +26,8 @@ export async function answerCount(call: Limited): Promise<void> {
   // Whose stored things are, only a reserve asks.
   const candidates = namesOthers(call) ? [] : call.candidates;
   for (const candidate of candidates) {
-    const { breaker, shape } = candidate.target;
-    if (shape !== 'anthropic' || !breaker.mayPass()) continue;
+    const { breaker } = candidate.target;
+    if (!serves(candidate.target, counted_there) || !breaker.mayPass()) continue;
     const told = await askOf(call, candidate, over.signal);
     if (over.signal.aborted) {
       breaker.abandoned();
@@ -78,16 +79,14 @@ function askOf(
 
 async function ask(call: Limited, candidate: Candidate, signal: AbortSignal): Promise<Refusal> {
   const { target } = candidate;
-  const headers: Record<string, string> = { 'content-type': 'application/json', ...target.headers };
-  for (const name of passed_headers) {
-    const value = call.ctx.req.headers[name];
-    if (typeof value === 'string') headers[name] = value;
-  }
+  const { path, headers, body } = sentTo(call, candidate);
+  const signed = await target.credential.headersFor?.({ method: 'POST', path, body });
   const answer = await target.pool.request({
+    origin: target.origin,
     method: 'POST',
-    path: `${target.base_path}${call.family.upstream_path}${target.query}`,
-    headers,
-    body: sentTo(call, candidate),
+    path,
+    headers: { ...headers, ...signed },
+    body,
     headersTimeout: target.first_byte_ms,
     bodyTimeout: target.first_byte_ms,
     signal,

@@ -4,6 +4,7 @@ import { createDeferred } from '../../runtime/deferred';
 import type { Funded } from '../call/call';
 import type { Cost } from '../call/cost';
 import { isAnswer, type Measured, nothing_measured } from '../families/reader';
+import type { Unframer } from '../providers/kind';
 import { outcomeOf, refused } from '../stages/outcome';
 import { upstreamError } from '../upstreams/errors';
 import { failureInside, speaksAgainst } from '../upstreams/failures';
@@ -12,7 +13,7 @@ import { jsonOf } from '../wire/values';
 import type { Head, Headers, NoAnswer } from './answer';
 import { charged } from './charge';
 import { failed_early, Incoming } from './incoming';
-import { type Refused, readRefusal } from './refusals';
+import { type Refusal, type Refused, readRefusal } from './refusals';
 import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's
@@ -30,7 +31,16 @@ type Controller = Dispatcher.DispatchController;
 export type Trouble = {
   /** The provider may have answered: the request was sent, and its end was not heard. */
   is_uncertain: boolean;
+  /** The provider refused a credential that has been renewed since. */
+  is_stale?: boolean;
 } & ({ error: AppError; failure?: never; refusal?: never } | ({ error?: never } & Refused));
+
+/** What a target's kind has of its own. */
+interface Ways {
+  /** Says whether a refusal is one of a credential that another attempt has anew. */
+  isStale: (refusal: Refusal) => boolean;
+  openUnframer: (() => Unframer) | undefined;
+}
 
 /**
  * One request to an upstream and its answer to the client. undici calls the `on` methods as things
@@ -53,10 +63,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private is_charged = false;
   private drained_bytes = 0;
   private drain_timer: NodeJS.Timeout | undefined;
+  private readonly ways: Ways;
 
-  constructor(call: Funded, candidate: Candidate) {
+  constructor(call: Funded, candidate: Candidate, ways: Ways) {
     this.call = call;
     this.candidate = candidate;
+    this.ways = ways;
     call.onClientGone(() => this.clientGone());
   }
 
@@ -80,6 +92,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
         onOutput: () => this.answered(),
         stop: (error: Error) => controller.abort(error),
         onBlocked: () => this.clientGone(),
+        openUnframer: this.ways.openUnframer,
         charge: this.call.asks_cost ? (measured: Measured) => this.charge(measured) : undefined,
       };
       this.incoming = new Incoming(this.call, this.candidate, { head: this.head, valve, options });
@@ -99,6 +112,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Controller, error: Error): void {
+    void this.finish(error);
+  }
+
+  /** It cannot be sent. */
+  fail(error: AppError): void {
     void this.finish(error);
   }
 
@@ -223,6 +241,10 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   private failedBy(refused_by: Refused): Trouble {
     const { blame } = refused_by.failure;
+    if (this.refusal !== undefined && this.ways.isStale(refused_by.refusal)) {
+      this.candidate.target.breaker.abandoned();
+      return { is_uncertain: false, is_stale: true, ...refused_by };
+    }
     if (this.call.client_is_gone || this.has_given_up) this.candidate.target.breaker.abandoned();
     else if (speaksAgainst(blame)) this.countFailure();
     else this.countSuccess();

@@ -4,14 +4,11 @@ import type { Funded } from '../call/call';
 import { inCallSpan, noteTrouble } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { refused } from '../stages/outcome';
+import { withoutTokens } from '../upstreams/credentials/outbound';
 import type { Candidate } from '../upstreams/targets';
 import { Exchange, type Trouble } from './exchange';
-import { sentTo } from './outgoing';
-import { answerRefusal } from './refusals';
-
-// All that goes from the client to the upstream besides the body; its key, cookies and identity
-// never do.
-const upstream_headers = ['accept', 'openai-beta', 'anthropic-version', 'anthropic-beta'];
+import { type Sent, sentTo } from './outgoing';
+import { answerRefusal, type Refusal, refusesCredential } from './refusals';
 
 /**
  * The stage that sends the request upstream and streams the answer back; it ends when both sides
@@ -23,12 +20,12 @@ export async function forward(call: Funded): Promise<void> {
   let trouble: Trouble | undefined;
   for (const candidate of call.candidates) {
     const { breaker } = candidate.target;
-    const body = sentTo(call, candidate);
+    const sent = sentTo(call, candidate);
     for (let tried = 0; tried <= retries; tried += 1) {
       if (call.client_is_gone || !breaker.mayPass()) break;
       serveBy(call, candidate);
       call.attempts += 1;
-      trouble = await attempt(call, candidate, body);
+      trouble = await attempt(call, candidate, sent);
       // Nothing of an answer has come, and its client is there: nothing is charged.
       if (trouble !== undefined && !call.client_is_gone) call.outcome = refused;
       if (trouble === undefined || !mayGoOn(call, trouble)) return conclude(call, trouble);
@@ -40,47 +37,81 @@ export async function forward(call: Funded): Promise<void> {
 }
 
 /** One exchange, in a span of its own if the call is traced. */
-function attempt(call: Funded, candidate: Candidate, body: Buffer): Promise<Trouble | undefined> {
-  if (call.span === undefined) return exchange(call, candidate, body);
+function attempt(call: Funded, candidate: Candidate, sent: Sent): Promise<Trouble | undefined> {
+  if (call.span === undefined) return exchange(call, candidate, sent);
   const { target, model } = candidate;
   const attributes = { provider: target.provider, model, target: target.id };
   return inCallSpan(call, 'upstream', attributes, async () => {
-    const trouble = await exchange(call, candidate, body);
+    const trouble = await exchange(call, candidate, sent);
     if (trouble !== undefined) noteTrouble(call, trouble.error ?? trouble.failure);
     return trouble;
   });
 }
 
-/** One attempt: undefined if the client has got its answer, or has gone. */
+/**
+ * One attempt: undefined if the client has got its answer, or has gone. A credential that the
+ * provider no longer takes is renewed within it, once.
+ */
 async function exchange(
   call: Funded,
   candidate: Candidate,
-  body: Buffer,
+  sent: Sent,
 ): Promise<Trouble | undefined> {
-  const { target } = candidate;
-  const { family, ctx } = call;
-  const translation = family.translations?.[target.shape];
-  const headers: Record<string, string> = {
-    'content-type': call.request.outgoing.content_type ?? 'application/json',
-    ...target.headers,
-  };
-  for (const name of upstream_headers) {
-    const value = ctx.req.headers[name];
-    if (typeof value === 'string') headers[name] = value;
+  const trouble = await exchangeOnce(call, candidate, sent, true);
+  if (trouble?.is_stale !== true || call.client_is_gone) return trouble;
+  call.outcome = refused;
+  return exchangeOnce(call, candidate, sent, false);
+}
+
+async function exchangeOnce(
+  call: Funded,
+  candidate: Candidate,
+  { path, headers, body }: Sent,
+  may_renew: boolean,
+): Promise<Trouble | undefined> {
+  const { origin, pool, credential, first_byte_ms, wire } = candidate.target;
+  let signed: Readonly<Record<string, string>> | undefined;
+  let error: AppError | undefined;
+  if (credential.headersFor !== undefined) {
+    try {
+      signed = await credential.headersFor({ method: 'POST', path, body });
+    } catch (cause) {
+      error = noCredential(call, candidate, cause);
+    }
   }
-  const exchanged = new Exchange(call, candidate);
+  const isStale = (refusal: Refusal) =>
+    may_renew &&
+    signed !== undefined &&
+    refusesCredential(refusal) &&
+    credential.refuse?.(signed) === true;
+  const openUnframer = call.request.is_stream ? await wire.loadUnframer?.() : undefined;
+  const exchanged = new Exchange(call, candidate, { isStale, openUnframer });
   call.abort = (reason) => exchanged.abort(reason);
-  target.pool.dispatch(
-    {
-      method: 'POST',
-      path: `${target.base_path}${translation?.upstream_path ?? family.upstream_path}${target.query}`,
-      headers,
-      body,
-      headersTimeout: target.first_byte_ms,
-    },
-    exchanged,
-  );
+  if (error !== undefined) exchanged.fail(error);
+  else {
+    pool.dispatch(
+      {
+        origin,
+        method: 'POST',
+        path,
+        headers: signed === undefined ? headers : { ...headers, ...signed },
+        body,
+        headersTimeout: first_byte_ms,
+      },
+      exchanged,
+    );
+  }
   return exchanged.done;
+}
+
+/** Nothing can be sent; why is for the log alone, without what looks like a token. */
+function noCredential(call: Funded, { target }: Candidate, cause: unknown): AppError {
+  const { message = '' } = cause as Partial<Error>;
+  call.gateway.log.warn(
+    { target: target.id, err_message: withoutTokens(message) },
+    'there is no credential for a provider',
+  );
+  return new AppError('upstream_failed', 'The provider could not be asked.');
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Funded } from '../call/call';
 import type { Translator } from '../families/translation';
+import type { Unframer } from '../providers/kind';
 import type { Candidate } from '../upstreams/targets';
 import type { Answer, Ended, Head } from './answer';
 import type { Charge } from './charge';
@@ -20,7 +21,12 @@ export interface IncomingOptions {
   onBlocked: () => void;
   /** For a call that asks for its cost. */
   charge: Charge | undefined;
+  /** For answers whose frames are not those of the family's wire. */
+  openUnframer: (() => Unframer) | undefined;
 }
+
+// Answers of this type are in frames; its errors, and answers that are no streams, are plain JSON.
+const framed = /^application\/vnd\.amazon\.eventstream/i;
 
 /** A stream said that it failed before it said anything else. */
 export const failed_early = new Error('The provider said that it failed.');
@@ -44,6 +50,7 @@ export class Incoming {
   private packed: Buffer[] | undefined;
   private packed_bytes = 0;
   private broken: Error | undefined;
+  private readonly unframer: Unframer | undefined;
 
   constructor(
     call: Funded,
@@ -55,13 +62,14 @@ export class Incoming {
     this.head = head;
     this.valve = valve;
     this.options = options;
+    if (framed.test(this.contentType())) this.unframer = options.openUnframer?.();
     const decoder = decoderOf(head.headers['content-encoding'] as string | undefined);
     this.is_packed = decoder !== undefined;
     if (decoder === undefined) return;
     this.packed = [];
     valve.decode(
       decoder,
-      (chunk) => this.take(chunk),
+      (chunk) => this.unframe(chunk),
       (error) => {
         this.broken = error;
         options.stop(error);
@@ -71,7 +79,7 @@ export class Incoming {
 
   push(chunk: Buffer): void {
     if (!this.is_packed) {
-      this.take(chunk);
+      this.unframe(chunk);
       return;
     }
     this.packed?.push(chunk);
@@ -91,8 +99,8 @@ export class Incoming {
   /** Undefined if it broke off before anything of it came. */
   async end(given: Error | undefined): Promise<Ended | undefined> {
     if (this.is_packed) await this.valve.decoded(given);
-    // Compressed bytes may end before their content does.
-    const error = given ?? this.broken;
+    // Compressed bytes may end before their content does, and frames too.
+    const error = given ?? this.broken ?? this.endOfFrames();
     if (this.answer === undefined && (error === undefined || this.first.length > 0)) {
       this.begin(kindByType(this.contentType(), this.call.family), Buffer.concat(this.first));
     }
@@ -103,6 +111,30 @@ export class Incoming {
     const ended = await this.answer?.end(error);
     if (ended?.measured !== undefined) this.translator?.tell(ended.measured);
     return ended;
+  }
+
+  private unframe(chunk: Buffer): void {
+    if (this.unframer === undefined) {
+      this.take(chunk);
+      return;
+    }
+    try {
+      const events = this.unframer.push(chunk);
+      if (events.length > 0) this.take(events);
+    } catch (error) {
+      // A damaged frame: nothing behind it can be read.
+      this.broken = error as Error;
+      this.options.stop(this.broken);
+    }
+  }
+
+  private endOfFrames(): Error | undefined {
+    try {
+      this.unframer?.end();
+      return undefined;
+    } catch (error) {
+      return error as Error;
+    }
   }
 
   private take(chunk: Buffer): void {

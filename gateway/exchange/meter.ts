@@ -27,7 +27,7 @@ interface StreamOptions {
   /** Drops the extra chunk of usage that a client did not ask for. */
   hides_usage: boolean;
   /** True for words about a failure that the client is not told. */
-  hidesFailure?: (said: Body) => boolean;
+  hidesFailure?: (said: Body, frame: Frame) => boolean;
   /** A stream of so many is whole once all have come to their end. */
   choices?: number;
   /** Holds back and drops more. */
@@ -48,7 +48,8 @@ export function createStreamMeter(
     if (frame.is_tail) return !is_dropped;
     const had_failed = found.failed !== undefined;
     is_dropped = readFrame(frame, found, readEvent) && hides_usage;
-    if (found.failed !== undefined && !had_failed) is_dropped ||= !!hidesFailure?.(found.failed);
+    if (found.failed !== undefined && !had_failed)
+      is_dropped ||= !!hidesFailure?.(found.failed, frame);
     return !is_dropped;
   };
   let is_over = false;
@@ -127,12 +128,19 @@ function readFrame(frame: Frame, found: Measured, readEvent: (event: Body) => bo
   }
   const event = objectIn(data);
   if (event === undefined) {
+    const listed = data.startsWith('[') ? firstOf(data) : undefined;
+    if (listed !== undefined && saysFailure(listed)) found.failed ??= listed;
     if (frame.event === 'error') found.failed ??= { message: data };
     return false;
   }
   frame.json = event;
   if (frame.event === 'error' || saysFailure(event) || isNoEvent(event)) found.failed ??= event;
   return readEvent(event);
+}
+
+/** The first object of a list, as one provider wraps its errors. */
+function firstOf(data: string): Body | undefined {
+  return objectIn(data.trim().slice(1, -1));
 }
 
 /** True for words about a failure where an event was to come. */

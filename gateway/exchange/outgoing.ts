@@ -1,33 +1,115 @@
 import type { Funded } from '../call/call';
 import { renamed } from '../families/forms';
 import type { ClientRequest } from '../families/request';
+import type { Asked, Wire } from '../providers/kind';
 import type { Candidate } from '../upstreams/targets';
 import { applyEdits, type Edit, memberEdit } from '../wire/edits';
 import type { Body } from '../wire/values';
+import { fitted, takesAsIs } from './bodies';
+
+/** The request for one candidate, but for who asks. */
+export interface Sent {
+  /** Raw, with its query. */
+  path: string;
+  headers: Readonly<Record<string, string>>;
+  body: Buffer;
+}
+
+type Sendable = Pick<Funded, 'request' | 'family' | 'ctx' | 'gateway'>;
 
 /**
- * The body for one candidate: it has the candidate's own name of the model if the client wrote
- * another or none, and asks for usage in streams whose provider gives it only if asked. All else
- * stays as it is, byte by byte.
+ * The request for one candidate: the body has the provider's own name of the model if the client
+ * wrote another or none, asks for usage in streams whose provider gives it only if asked, and is
+ * without what that provider refuses. All else stays as it is, byte by byte.
  */
-export function sentTo(call: Pick<Funded, 'request' | 'family'>, candidate: Candidate): Buffer {
+export function sentTo(call: Sendable, candidate: Candidate): Sent {
+  const { target, upstream } = candidate;
+  const { family, request } = call;
+  const { wire } = target;
+  const { betas, headers, refused } = clientHeaders(call, wire);
+  if (refused.length > 0) noteLeftOut(call, candidate, refused);
+  const path = family.translations?.[target.shape]?.upstream_path ?? family.upstream_path;
+  const asked = { path, model: upstream, is_stream: request.is_stream, betas };
+  return {
+    path: `${target.base_path}${wire.path?.(asked) ?? path}${target.query}`,
+    headers: {
+      'content-type': request.outgoing.content_type ?? 'application/json',
+      ...target.headers,
+      ...headers,
+    },
+    body: bodyFor(call, candidate, asked),
+  };
+}
+
+function bodyFor(call: Sendable, candidate: Candidate, asked: Asked): Buffer {
+  const { wire } = candidate.target;
+  const { outgoing } = call.request;
+  const body = namedBody(call, candidate);
+  if (outgoing.form_model !== undefined || takesAsIs(wire)) return body;
+  const { text, left_out } = fitted(body.toString('utf8'), wire, asked);
+  if (left_out.length > 0) noteLeftOut(call, candidate, left_out);
+  return Buffer.from(text);
+}
+
+/** The body with the model and the options that this gateway writes into it. */
+function namedBody(call: Sendable, candidate: Candidate): Buffer {
   const { request } = call;
+  const { upstream, target } = candidate;
   const { body, outgoing } = request;
-  const translation = call.family.translations?.[candidate.target.shape];
-  if (translation !== undefined) return Buffer.from(translation.request(request, candidate.model));
+  const translation = call.family.translations?.[target.shape];
+  if (translation !== undefined) return Buffer.from(translation.request(request, upstream));
   const asks = asksUsage(call, candidate);
-  if (!asks && body.model === candidate.model) return outgoing.bytes;
-  if (outgoing.form_model !== undefined) return renamed(outgoing, candidate.model);
+  if (!asks && body.model === upstream) return outgoing.bytes;
+  if (outgoing.form_model !== undefined) return renamed(outgoing, upstream);
   const text = outgoing.bytes.toString('utf8');
   const edits: Edit[] = [];
-  if (body.model !== candidate.model) {
-    edits.push(memberEdit(text, outgoing.spans, 'model', JSON.stringify(candidate.model)));
+  if (body.model !== upstream) {
+    edits.push(memberEdit(text, outgoing.spans, 'model', JSON.stringify(upstream)));
   }
   if (asks) {
     const options = { ...(body.stream_options as Body | null), include_usage: true };
     edits.push(memberEdit(text, outgoing.spans, 'stream_options', JSON.stringify(options)));
   }
   return Buffer.from(applyEdits(text, edits));
+}
+
+/**
+ * What goes from the client to the upstream besides the body, as far as its provider takes it; a
+ * key, cookies and identity never do.
+ */
+function clientHeaders({ ctx }: Sendable, wire: Wire) {
+  const given = ctx.req.headers;
+  const headers: Record<string, string> = {};
+  if (typeof given.accept === 'string' && wire.headers?.accept === undefined)
+    headers.accept = given.accept;
+  for (const name of wire.passes ?? []) {
+    const value = given[name];
+    if (typeof value === 'string') headers[name] = value;
+  }
+  const asked = String(given['anthropic-beta'] ?? '');
+  if (wire.betas === 'all') {
+    if (asked !== '') headers['anthropic-beta'] = asked;
+    return { headers, betas: [], refused: [] };
+  }
+  const allowed = wire.betas ?? [];
+  const all = asked.split(',').map((beta) => beta.trim());
+  const betas = all.filter((beta) => allowed.includes(beta));
+  const refused = all.filter((beta) => beta !== '' && !allowed.includes(beta));
+  if (betas.length > 0 && !wire.has_betas_inside) headers['anthropic-beta'] = betas.join(',');
+  return { headers, betas, refused };
+}
+
+// Of each target, what the log has been told of: a member of every request is told of once.
+const left_out = new WeakMap<object, Set<string>>();
+const LEFT_OUT_MAX = 100;
+
+function noteLeftOut({ gateway }: Sendable, { target }: Candidate, names: readonly string[]) {
+  const known = left_out.get(target) ?? new Set<string>();
+  left_out.set(target, known);
+  const news = names.filter((name) => !known.has(name)).slice(0, LEFT_OUT_MAX - known.size);
+  if (news.length === 0) return;
+  for (const name of news) known.add(name);
+  gateway.log.info({ target: target.id, names: news }, 'left out what this provider refuses');
 }
 
 /**
@@ -39,7 +121,10 @@ export function asksUsage(
   { target }: Candidate,
 ): boolean {
   return (
-    request.is_stream && family.usage_is_asked && target.stream_usage && !isAsked(request.body)
+    request.is_stream &&
+    family.usage_is_asked &&
+    target.wire.stream_usage !== false &&
+    !isAsked(request.body)
   );
 }
 

@@ -2,6 +2,7 @@ import type { Routed } from '../call/call';
 import { checkRefusal } from '../stages/policies';
 import { failureBody, refusedBody } from '../upstreams/errors';
 import { type Failure, failureWith } from '../upstreams/failures';
+import { retryAfter } from '../upstreams/retry';
 import { type Headers, picked } from './answer';
 
 /** An error of an upstream, with what it said. */
@@ -26,9 +27,22 @@ export function readRefusal(given: Refusal): Refused {
   const { status, headers, body } = given;
   const read = refusedBody(body, headers['content-encoding']);
   return {
-    failure: failureWith(status, read?.json),
+    failure: failureWith(status, read?.json, namedBeside(headers)),
     refusal: { ...given, body: read?.bytes ?? body },
   };
+}
+
+/** The code that AWS tells in a header: `ThrottlingException:http://…`. */
+function namedBeside(headers: Headers): string | undefined {
+  const [name = ''] = String(headers['x-amzn-errortype'] ?? '').split(':');
+  return name === '' ? undefined : name;
+}
+
+/** True if a refusal speaks of the credential that was sent, and another one may be taken. */
+export function refusesCredential({ status, headers }: Refusal): boolean {
+  if (status === 401) return true;
+  const type = String(headers['x-amzn-errortype'] ?? '');
+  return status === 403 && /^(?:ExpiredToken|UnrecognizedClient)/.test(type);
 }
 
 /**
@@ -38,9 +52,19 @@ export function readRefusal(given: Refusal): Refused {
 export async function answerRefusal(call: Routed, { failure, refusal }: Refused): Promise<void> {
   const kept = picked(refusal.headers);
   for (const name of hints) if (kept[name] !== undefined) call.ctx.set(name, kept[name]);
+  const wait = failure.status < 429 ? undefined : retryAfter(refusal.headers, jsonIn(refusal.body));
+  if (wait !== undefined) call.ctx.set('retry-after', String(wait));
   const body = await checkRefusal(call, failure.status, failureBody(failure, refusal));
   const type = kept['content-type'] ?? '';
   call.ctx.set({ ...kept, 'content-type': /\bjson\b/i.test(type) ? type : 'application/json' });
   call.ctx.status = failure.status;
   call.ctx.body = body;
+}
+
+function jsonIn(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8')) as unknown;
+  } catch {
+    return undefined;
+  }
 }

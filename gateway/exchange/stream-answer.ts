@@ -1,14 +1,17 @@
-import { type AppError, errorHeaders, toErrorBody } from '../../domain/errors';
+import { type AppError, type ErrorBody, errorHeaders, toErrorBody } from '../../domain/errors';
 import { toWire } from '../../runtime/wire';
 import type { Funded } from '../call/call';
+import type { Family } from '../families/family';
 import { isAnswer, type Measured } from '../families/reader';
+import { costHeaders } from '../stages/cost';
 import { blocked, guardStream } from '../stages/policies';
 import { readerOf } from '../stages/stored';
 import { accountRefused, upstreamError } from '../upstreams/errors';
-import { failureInside } from '../upstreams/failures';
-import type { Body } from '../wire/values';
+import { type Failure, failureInside } from '../upstreams/failures';
+import type { Frame } from '../wire/sse';
+import { type Body, isObject, stringOf } from '../wire/values';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
-import { announced, type Charge, trail } from './charge';
+import { announced, type Charge, trail, trailPending } from './charge';
 import { CostTail } from './cost-tail';
 import { createStreamMeter } from './meter';
 import type { Valve } from './valve';
@@ -45,7 +48,8 @@ export class StreamAnswer implements Answer {
   private has_output = false;
   private has_begun = false;
   private refusal: AppError | undefined;
-  private hides_failure = false;
+  /** What the client is told in the place of the provider's own words. */
+  private told: AppError | ErrorBody | undefined;
 
   constructor(call: Funded, valve: Valve, head: Head, options: StreamOptions) {
     this.call = call;
@@ -56,7 +60,7 @@ export class StreamAnswer implements Answer {
     const choices = call.family.choices?.(call.request.body) ?? 1;
     this.meter = createStreamMeter(readerOf(call), {
       hides_usage: options.drops_usage,
-      hidesFailure: (said) => this.isHidden(said),
+      hidesFailure: (said, frame) => this.isHidden(said, frame),
       choices,
       guard: this.guard,
     });
@@ -102,7 +106,7 @@ export class StreamAnswer implements Answer {
     const cost = await trail(call, this.options.charge, measured);
     if (this.tail !== undefined && !call.client_is_gone) this.valve.write(this.tail.end(cost));
     // A provider that reports its failure itself needs no words of ours.
-    if (this.hides_failure) this.endWith(accountRefused());
+    if (this.told !== undefined) this.endWith(this.told);
     else if (measured.failed !== undefined || (is_well && isAnswer(measured))) this.valve.end();
     else this.endWith(upstreamError(error));
     return { measured };
@@ -140,15 +144,25 @@ export class StreamAnswer implements Answer {
     this.refusal = blocked(this.call, violation, 'output');
     // What is still read is nothing that the client may be held up by.
     this.call.held_limits?.release();
-    if (this.has_begun) this.endWith(this.refusal);
-    else refuse(this.call, valve, this.refusal);
+    // What it costs is known once all of it was read.
+    const asks_cost = this.options.charge !== undefined;
+    if (this.has_begun) {
+      if (asks_cost) trailPending(this.call);
+      this.endWith(this.refusal);
+    } else refuse(this.call, valve, this.refusal, asks_cost ? costHeaders(undefined) : {});
     this.options.onBlocked();
   }
 
-  /** What speaks of this gateway's account is no matter of its clients. */
-  private isHidden(said: Body): boolean {
-    if (failureInside(said).blame === 'account') this.hides_failure = true;
-    return this.hides_failure;
+  /**
+   * What speaks of this gateway's account is no matter of its clients, and what their SDKs do not
+   * read as an error is told in a shape that they do.
+   */
+  private isHidden(said: Body, frame: Frame): boolean {
+    const failure = failureInside(said);
+    if (failure.blame === 'account') this.told = accountRefused();
+    else if (!isReadable(this.call.family, said, frame) && failure.message !== '')
+      this.told = errorOf(failure, this.call.ctx.state.request_id as string);
+    return this.told !== undefined;
   }
 
   /** Keeps what comes before the answer: a role, a name, a sign of life. */
@@ -176,14 +190,26 @@ export class StreamAnswer implements Answer {
     this.lead = [];
   }
 
-  private endWith(error: AppError): void {
-    this.valve.write(Buffer.from(errorFrame(this.call, error, this.meter.measured())));
+  private endWith(error: AppError | ErrorBody): void {
+    const { call, meter, valve } = this;
+    const request_id = call.ctx.state.request_id as string;
+    const body = 'request_id' in error ? error : toErrorBody(error, request_id);
+    valve.write(Buffer.from(call.family.errorFrame(body, meter.measured())));
     this.valve.end();
   }
 }
 
-function errorFrame({ family, ctx }: Funded, error: AppError, found: Measured): string {
-  return family.errorFrame(toErrorBody(error, ctx.state.request_id as string), found);
+/** True for an error that the SDKs of the family's wire throw with its words. */
+function isReadable({ name, shapes }: Family, { type, error }: Body, frame: Frame): boolean {
+  const has_words = isObject(error) && stringOf(error.message) !== '' && frame.json !== undefined;
+  if (shapes[0] === 'anthropic') return type === 'error' && has_words && frame.event === 'error';
+  return has_words || (name === 'responses' && stringOf(type) !== '');
+}
+
+/** A provider's failure as the body of an error. */
+function errorOf({ message, code, type, param, status }: Failure, request_id: string): ErrorBody {
+  const kind = type ?? (status >= 500 ? 'api_error' : 'invalid_request_error');
+  return { type: 'error', error: { message, code, type: kind, param }, request_id } as ErrorBody;
 }
 
 // Some providers never send [DONE]; then a finished choice and a clean end are enough. Some send
@@ -200,7 +226,12 @@ function isWhole({ is_done, has_finish, usage }: Measured): boolean {
  * Answers with the refusal alone, if nothing was sent yet. The client has it at once: what is still
  * read is for the money.
  */
-function refuse(call: Funded, valve: Valve, refusal: AppError): void {
+function refuse(
+  call: Funded,
+  valve: Valve,
+  refusal: AppError,
+  headers: Record<string, string>,
+): void {
   const { ctx } = call;
   if (call.client_is_gone) return;
   if (ctx.refuseNow !== undefined) {
@@ -211,6 +242,7 @@ function refuse(call: Funded, valve: Valve, refusal: AppError): void {
   const body = Buffer.from(JSON.stringify(error));
   open(call, refusal.status, {
     ...errorHeaders(refusal),
+    ...headers,
     'content-type': 'application/json; charset=utf-8',
     'content-length': String(body.length),
   });

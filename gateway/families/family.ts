@@ -1,8 +1,8 @@
 import type { ErrorBody } from '../../domain/errors';
 import type { Units } from '../../domain/ledger/calls';
 import type { PolicyRoute } from '../config/policies';
-import type { Shape } from '../config/upstreams';
 import type { Talk } from '../policy/talk';
+import type { Served, Shape } from '../providers/kind';
 import type { Body } from '../wire/values';
 import type { Demand } from './demand';
 import type { Input } from './input';
@@ -16,6 +16,8 @@ export interface Family {
   name: string;
   /** The wires of the targets that serve it; the first is the one that its own bodies speak. */
   shapes: readonly Shape[];
+  /** What it asks of a target of a shape, if that is another family's route. */
+  asks?: Partial<Record<Shape, Served>>;
   /** How it speaks to the others. */
   translations?: Partial<Record<Shape, Translation>>;
   /** Behind the target's base URL. */

@@ -162,7 +162,21 @@ function readEvent(event: Body, usage: Body, found: Measured): void {
     if (!isObject(delta) || delta.stop_reason == null) return;
     found.has_output = true;
     if (isObject(event.usage)) found.is_usage_partial = false;
-  } else if (type === 'message_stop' || type === 'error') found.is_done = true;
+  } else if (type === 'message_stop' || type === 'error') {
+    found.is_done = true;
+    addUsage(lateUsage(event), usage, found);
+  }
+}
+
+/** What a seller of the model tells of its usage with the last event alone. */
+function lateUsage({ usage, 'amazon-bedrock-invocationMetrics': metrics }: Body): unknown {
+  if (!isObject(metrics)) return usage;
+  return {
+    input_tokens: metrics.inputTokenCount,
+    output_tokens: metrics.outputTokenCount,
+    cache_read_input_tokens: metrics.cacheReadInputTokenCount,
+    cache_creation_input_tokens: metrics.cacheWriteInputTokenCount,
+  };
 }
 
 /** Figures are totals, never steps, and one that is left out stands: the largest of each counts. */

@@ -57,6 +57,7 @@ export const unified: Family = {
   name: 'unified_chat_completions',
   policy_route: 'unified',
   shapes: ['openai', 'anthropic'],
+  asks: { openai: 'chat_completions', anthropic: 'messages' },
   translations: { anthropic: chatOverMessages },
 };
 
@@ -104,6 +105,7 @@ export const counting: Family = {
   name: 'messages_count_tokens',
   // Where no provider of Messages serves a model, its tokens are counted here.
   shapes: ['anthropic', 'openai'],
+  asks: { openai: 'chat_completions', anthropic: 'messages' },
   upstream_path: '/v1/messages/count_tokens',
   may_stream: false,
   has_output: false,

@@ -1,7 +1,9 @@
 import { AppError } from '../../domain/errors';
 import { mayUse } from '../../domain/people/identity';
 import type { Prepared, Routed } from '../call/call';
+import type { Wire } from '../providers/kind';
 import type { Candidate } from '../upstreams/targets';
+import type { Body } from '../wire/values';
 
 /**
  * The stage that refuses a model the key may not use, and finds who serves it, in the order in
@@ -10,12 +12,12 @@ import type { Candidate } from '../upstreams/targets';
 export function chooseTargets(call: Prepared): Routed {
   const { identity, request, snapshot, family } = call;
   const { model } = request;
-  const route = snapshot.providers.route(model, family.shapes, identity.allowed_models);
+  const route = snapshot.providers.route(model, family, identity.allowed_models);
   if (route === undefined) {
     // Only if nothing is forbidden may the client learn that a model is unknown, not forbidden.
     if (identity.allowed_models === null) throw unknownModel(model);
     const is_unknown =
-      mayUse(identity.allowed_models, model) && !snapshot.providers.knows(model, family.shapes);
+      mayUse(identity.allowed_models, model) && !snapshot.providers.knows(model, family);
     throw is_unknown ? unknownModel(model) : notAllowed(model);
   }
   const candidates = takersOf(call, snapshot.providers.order(route));
@@ -36,11 +38,12 @@ function takersOf(
   candidates: readonly Candidate[],
 ): readonly Candidate[] {
   const { translations } = family;
-  if (translations === undefined) return candidates;
+  if (translations === undefined && candidates.every(isPlain)) return candidates;
   let lacking: unknown;
-  const takers = candidates.filter(({ target, model }) => {
+  const takers = candidates.filter(({ target, upstream }) => {
     try {
-      translations[target.shape]?.request(request, model);
+      checkRefused(request.body, target.wire);
+      translations?.[target.shape]?.request(request, upstream);
       return true;
     } catch (error) {
       lacking ??= error;
@@ -49,6 +52,20 @@ function takersOf(
   });
   if (takers.length === 0) throw lacking;
   return takers;
+}
+
+function isPlain({ target }: Candidate): boolean {
+  return target.wire.refuses === undefined;
+}
+
+function checkRefused(body: Body, { refuses = [] }: Wire): void {
+  const param = refuses.find((name) => body[name] != null);
+  if (param === undefined) return;
+  throw new AppError(
+    'invalid_field',
+    `"${param}" changes who serves this model, or what it costs, and there is no price here for that: leave it out.`,
+    { param },
+  );
 }
 
 /** Makes a candidate the one that the call speaks to now. */

@@ -105,15 +105,16 @@ export function completionCeiling({ request, reservation }: Funded, price?: Pric
 
 async function estimatedCompletion(
   call: Funded,
-  { target, model }: Candidate,
+  candidate: Candidate,
   { text, is_unread }: Measured,
   audio_tokens: number,
 ): Promise<number> {
   const { gateway, family } = call;
+  const { target, model } = candidate;
   if (!family.has_output) return 0;
   const text_tokens = await gateway.tokenizer.count([text], encodingOf(model));
   const counted = Math.ceil(text_tokens * target.token_factor) + audio_tokens;
-  const { price, may_reason } = await priceOf(call, { target, model });
+  const { price, may_reason } = await priceOf(call, candidate);
   if (!may_reason && !is_unread) return counted;
   const ceiling = completionCeiling(call, price);
   const within = is_unread ? Math.min(counted, ceiling) : counted;

@@ -7,6 +7,8 @@ import type { Begun, Identified, Limited, Routed } from '../call/call';
 import type { IdOwner } from '../call/stored-ids';
 import type { Reader } from '../families/reader';
 import { type NamedMember, namedIds } from '../families/stored';
+import type { Wire } from '../providers/kind';
+import { type Body, isObject } from '../wire/values';
 import { serveBy } from './choose';
 
 const ID_CHARACTERS_MAX = 1_000;
@@ -81,10 +83,14 @@ export function namesOthers(call: Routed): boolean {
   );
 }
 
-/** The family's reader, which also notes what the provider keeps of the answer. */
+/**
+ * The family's reader, which also knows how the provider tells its usage, and notes what it keeps
+ * of the answer.
+ */
 export function readerOf(call: Routed): Reader {
-  const { family, request } = call;
-  const { reader, keeps } = family;
+  const { family, request, target } = call;
+  const { keeps } = family;
+  const reader = toldBy(target.wire, family.reader);
   if (keeps === undefined) return reader;
   const named = new Set(call.named_ids?.map(nameOf));
   const note = (kind: string, id: string): void => {
@@ -103,6 +109,23 @@ export function readerOf(call: Routed): Reader {
         keeps(event, request.body, note);
         return readEvent(event);
       };
+    },
+  };
+}
+
+/** A reader of answers whose usage a provider tells in its own way. */
+function toldBy(wire: Wire | undefined, reader: Reader): Reader {
+  const { usage } = wire ?? {};
+  if (usage === undefined) return reader;
+  const plain = (body: Body): Body =>
+    isObject(body.usage) ? { ...body, usage: usage(body.usage) } : body;
+  return {
+    ...reader,
+    readAnswer: (answer, found) => reader.readAnswer(plain(answer), found),
+    usageOf: (value) => reader.usageOf(isObject(value) ? usage(value) : value),
+    openStream(found, choices) {
+      const readEvent = reader.openStream(found, choices);
+      return (event) => readEvent(plain(event));
     },
   };
 }

@@ -125,8 +125,8 @@ const of_client = new RegExp(
 
 const DETAILS_MAX = 20;
 const about_account = new Set([401, 402, 403, 407]);
-// An unknown model, a time-out, too many requests.
-const passing = new Set([404, 408, 425, 429]);
+// An unknown model, a time-out, a model that failed, too many requests.
+const passing = new Set([404, 408, 424, 425, 429]);
 const passing_inside = new Set([408, 429]);
 
 /** True if an answer or an event says that there is no answer. Runs for every event of a stream. */
@@ -161,9 +161,13 @@ export function failureInside(value: unknown): Failure {
   return failureOf(words, status, blameOf(words, status, passing_inside));
 }
 
-/** What the body of an error status says, as far as it can be read. */
-export function failureWith(status: number, value: unknown): Failure {
-  const words = wordsIn(value) ?? nothing_said;
+/**
+ * What the body of an error status says, as far as it can be read. `named` is the code that stands
+ * beside it.
+ */
+export function failureWith(status: number, value: unknown, named?: string): Failure {
+  const found = wordsIn(value) ?? nothing_said;
+  const words = { ...found, code: found.code ?? named ?? null };
   const blame = blameOf(words, status, passing);
   // A moderation of the request is no matter of the account.
   const is_flagged = status === 403 && isFlagged(value);
@@ -268,6 +272,7 @@ function textOf(value: unknown, levels = 4): string {
   if (!isObject(value)) return stringOf(value);
   const at = Array.isArray(value.loc) ? `${value.loc.join('.')}: ` : '';
   const said = stringOf(value.msg) || stringOf(value.message);
+  if (said === '' && value.detail != null) return textOf(value.detail, levels - 1);
   return said === '' ? '' : at + said;
 }
 

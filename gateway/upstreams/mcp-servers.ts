@@ -39,6 +39,7 @@ function open(row: McpServerSettings, { timeouts }: Settings): Upstream {
       'accept-encoding': 'identity',
     },
     first_byte_ms: timeouts.first_byte_ms,
+    origin: url.origin,
     // Tools may be silent for long, and streams of notices always are.
     pool: new Pool(url.origin, {
       connect: connector({ timeout: timeouts.connect_ms }),

@@ -1,10 +1,25 @@
-import { Pool } from 'undici';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Dispatcher } from 'undici';
 import type { PricedModel } from '../../domain/ledger/calls';
 import { mayUse } from '../../domain/people/identity';
-import { connector } from '../../runtime/outgoing';
+import type { Logger } from '../../runtime/log';
+import { connectionsTo } from '../../runtime/outgoing';
 import type { Settings } from '../config/settings';
-import { type Shape, serverKey, type TargetSettings } from '../config/upstreams';
+import {
+  providerOf,
+  type ServedModel,
+  servedModels,
+  shapeOf,
+  spokenBy,
+  type TargetSettings,
+  urlOf,
+} from '../config/targets';
+import type { Served, Shape, Wire } from '../providers/kind';
 import { type Breaker, createBreaker } from './breaker';
+import { openCredential } from './credentials/credential';
+import type { Credential } from './credentials/outbound';
+import { Discovery } from './discovery';
+import { type Listed, listedModels } from './listing';
 
 /** A server behind this gateway: where it is, and the connections to it. */
 export interface Upstream {
@@ -16,7 +31,10 @@ export interface Upstream {
   /** The gateway's own credential and name; a client's never goes upstream. */
   headers: Readonly<Record<string, string>>;
   first_byte_ms: number;
-  pool: Pool;
+  origin: string;
+  pool: Dispatcher;
+  /** How it speaks its wire, if it is one of models. */
+  wire?: Wire;
 }
 
 /** An upstream that serves models. */
@@ -24,9 +42,15 @@ interface Target extends Upstream {
   /** The query of the base URL, with its question mark; it ends each path. */
   query: string;
   shape: Shape;
-  models: readonly string[];
+  /** How its provider speaks that wire. */
+  wire: Wire;
+  /** Says who asks. */
+  credential: Credential;
+  /** Those of its settings, and those that its server lists if it discovers them. */
+  models: readonly ServedModel[];
+  /** Where it is: what another configuration knew of this place is known. */
+  url: string;
   weight: number;
-  stream_usage: boolean;
   /** Its tokens for one of ours. */
   token_factor: number;
   breaker: Breaker;
@@ -35,7 +59,10 @@ interface Target extends Upstream {
 /** One way to serve a request: a target, and what it calls the model. */
 export interface Candidate {
   target: Target;
+  /** As the price list and the bill call it. */
   model: string;
+  /** As the provider does. */
+  upstream: string;
 }
 
 /** Every way to serve what a client calls by one name. */
@@ -49,94 +76,131 @@ export interface Route {
   prices: readonly PricedModel[];
 }
 
-type Shapes = readonly Shape[];
+/** A family of routes, as far as targets serve it or not. */
+export interface Sought {
+  name: string;
+  shapes: readonly Shape[];
+  /** What it asks of a target of a shape, if that is another family's. */
+  asks?: Partial<Record<Shape, Served>>;
+}
 
 export interface Providers {
   /**
-   * How a model, or a group of them, is served in these shapes to a caller who may use `allowed`;
+   * How a model, or a group of them, is served to a family's caller who may use `allowed`;
    * undefined if it is not.
    */
-  route(name: string, shapes: Shapes, allowed: readonly string[] | null): Route | undefined;
+  route(name: string, family: Sought, allowed: readonly string[] | null): Route | undefined;
   /** The order in which this request tries them: by weight, with open circuits last. */
   order(route: Route): readonly Candidate[];
-  /** True for what a client may name, allowed or not. */
-  knows(name: string, shapes: Shapes): boolean;
+  /** True for what a client may name in that family, allowed or not. */
+  knows(name: string, family: Sought): boolean;
   /** Every model and group that some path reaches, with its provider, in the file's order. */
   models(shapes: ReadonlySet<Shape>, allowed: readonly string[] | null): Listed[];
+  /**
+   * Asks the targets that discover their models what these are, and goes on to ask. `before` knows
+   * what the configuration before this one had found. Waits a moment for those who answer at once.
+   */
+  discover(log: Logger, before?: Providers): Promise<void>;
+  /** The models that a target at this place has. */
+  found(id: string, url: string): readonly ServedModel[];
   close(): Promise<void>;
 }
 
-export interface Listed {
-  model: string;
-  provider: string;
-}
-
+// How long a configuration waits for the lists of models.
+const DISCOVER_MS = 2_000;
 const USER_AGENT = 'svc-gateway';
-// For clients that name none; the provider refuses a request without.
-const ANTHROPIC_VERSION = '2023-06-01';
 // Anthropic's tokenizer is not public; measured by its users, it makes up to a fifth more tokens of
 // a text.
 const token_factors: Record<Shape, number> = { openai: 1, anthropic: 1.2 };
 // What the control plane freezes in one reserve, the first price included.
 const PRICES_MAX = 17;
-// The owner of what no single provider serves.
-const GROUP_OWNER = 'svc';
 
 /** The upstream table. `random` gives [0, 1). */
 export function openProviders(settings: Settings, random: () => number = Math.random): Providers {
-  const targets = settings.providers.targets.map((row) => open(row, settings));
+  const rows = settings.providers.targets;
+  const targets = rows.map((row) => open(row, settings));
   const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));
   const fallbacks = new Map(Object.entries(settings.providers.fallback.models));
-  const routeOf = (name: string, shapes: Shapes, allowed: readonly string[] | null) => {
+  const routeOf = (name: string, family: Sought, allowed: readonly string[] | null) => {
     const first = groups.get(name) ?? [name];
     const names = new Set([...first, ...(fallbacks.get(name) ?? [])]);
     const tiers = [...names]
       .filter((model) => mayUse(allowed, model))
-      .map((model) => serving(targets, model, shapes));
+      .map((model) => serving(targets, model, family));
     return newRoute(tiers.filter(({ length }) => length > 0));
   };
   // Keys without a list of models share their routes.
   const open_routes = new Map<string, Route | undefined>();
-  const openRoute = (name: string, shapes: Shapes): Route | undefined => {
-    const key = `${shapes} ${name}`;
+  const openRoute = (name: string, family: Sought): Route | undefined => {
+    const key = `${family.name} ${name}`;
     const known = open_routes.get(key);
     if (known !== undefined) return known;
-    const route = routeOf(name, shapes, null);
+    const route = routeOf(name, family, null);
     if (route !== undefined) open_routes.set(key, route);
     return route;
   };
+  // What was no route may be one now.
+  const discoveries = openDiscoveries(rows, targets, () => open_routes.clear());
   return {
-    route(name, shapes, allowed) {
-      if (allowed === null) return openRoute(name, shapes);
+    discover: discoveries.begin,
+    found: (id, url) =>
+      targets.find((target) => target.id === id && target.url === url)?.models ?? [],
+    route(name, family, allowed) {
+      if (allowed === null) return openRoute(name, family);
       // A fallback never serves a key that may not use what it asked for.
       if (!groups.has(name) && !mayUse(allowed, name)) return undefined;
-      return routeOf(name, shapes, allowed);
+      return routeOf(name, family, allowed);
     },
     order: (route) => ordered(route, random),
-    knows: (name, shapes) => openRoute(name, shapes) !== undefined,
-    models(shapes, allowed) {
-      const reachable = targets.filter(({ shape }) => shapes.has(shape));
-      const served = reachable.flatMap(({ models, provider }) =>
-        models.map((model): Listed => ({ model, provider })),
-      );
-      const usable = served.filter(({ model }) => mayUse(allowed, model));
-      const of_groups = [...groups]
-        .filter(([, models]) => usable.some(({ model }) => models.includes(model)))
-        .map(([model]): Listed => ({ model, provider: GROUP_OWNER }));
-      // A group goes before a model of its name.
-      const alone = usable.filter(({ model }) => !groups.has(model));
-      return firstOfEach([...alone, ...of_groups]);
-    },
+    knows: (name, family) => openRoute(name, family) !== undefined,
+    models: (shapes, allowed) => listedModels(targets, groups, shapes, allowed),
     async close() {
+      discoveries.close();
       await Promise.all(targets.map(({ pool }) => pool.destroy()));
     },
   };
 }
 
-function serving(targets: readonly Target[], model: string, shapes: Shapes): Candidate[] {
+function openDiscoveries(
+  rows: readonly TargetSettings[],
+  targets: readonly Target[],
+  changed: () => void,
+) {
+  const opened = targets.flatMap((target, at) => {
+    const row = rows[at] as TargetSettings;
+    return row.discover === undefined
+      ? []
+      : [{ target, list: new Discovery(target, row, changed) }];
+  });
+  return {
+    async begin(log: Logger, before?: Providers): Promise<void> {
+      const begun = opened.map(({ target: { id, url }, list }) => {
+        if (before !== undefined) list.take(before.found(id, url));
+        return list.begin(log);
+      });
+      if (begun.length === 0) return;
+      await Promise.race([Promise.all(begun), sleep(DISCOVER_MS, undefined, { ref: false })]);
+    },
+    close(): void {
+      for (const { list } of opened) list.close();
+    },
+  };
+}
+
+function serving(targets: readonly Target[], name: string, family: Sought): Candidate[] {
   return targets
-    .filter((target) => shapes.includes(target.shape) && target.models.includes(model))
-    .map((target) => ({ target, model }));
+    .filter((target) => serves(target, family))
+    .flatMap((target) =>
+      target.models
+        .filter((one) => one.name === name)
+        .map(({ priced, upstream }) => ({ target, model: priced, upstream })),
+    );
+}
+
+/** True if requests of the family may go to the target. */
+export function serves({ shape, wire }: Pick<Target, 'shape' | 'wire'>, family: Sought): boolean {
+  if (!family.shapes.includes(shape)) return false;
+  return wire.families?.includes(family.asks?.[shape] ?? (family.name as Served)) ?? true;
 }
 
 function newRoute(tiers: Candidate[][]): Route | undefined {
@@ -173,39 +237,34 @@ function shuffled(tier: readonly Candidate[], random: () => number): Candidate[]
   return result;
 }
 
-function firstOfEach(listed: Listed[]): Listed[] {
-  const seen = new Set<string>();
-  return listed.filter(({ model }) => !seen.has(model) && seen.add(model));
-}
-
 function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Target {
-  const url = new URL(row.base_url);
+  const url = urlOf(row);
   // Each HTTP/1.1 stream holds a connection, so their number is not limited here.
-  const pool = new Pool(url.origin, {
-    connect: connector({ timeout: timeouts.connect_ms }),
-    bodyTimeout: timeouts.idle_ms,
-  });
-  const { id, provider, shape, models, weight, stream_usage } = row;
+  const pool = connectionsTo(url.origin, timeouts);
+  const shape = shapeOf(row);
+  const wire = spokenBy(row);
+  const credential = openCredential(row, wire);
   return {
-    id,
-    provider,
+    id: row.id,
+    provider: providerOf(row),
+    url: url.href,
     shape,
-    models,
-    weight,
-    stream_usage,
+    wire,
+    credential,
+    models: servedModels(row),
+    weight: row.weight,
+    origin: url.origin,
     pool,
     token_factor: row.token_factor ?? token_factors[shape],
     breaker: createBreaker(circuit_breaker),
     base_path: url.pathname.replace(/\/+$/, ''),
     query: url.search,
-    headers: { ...credential(row), 'user-agent': USER_AGENT, 'accept-encoding': 'identity' },
+    headers: {
+      ...wire.headers,
+      ...credential.headers,
+      'user-agent': USER_AGENT,
+      'accept-encoding': 'identity',
+    },
     first_byte_ms: row.timeout_ms ?? timeouts.first_byte_ms,
   };
-}
-
-function credential(row: TargetSettings): Record<string, string> {
-  const key = serverKey(row);
-  if (row.shape === 'openai') return key === undefined ? {} : { authorization: `Bearer ${key}` };
-  const version = { 'anthropic-version': ANTHROPIC_VERSION };
-  return key === undefined ? version : { 'x-api-key': key, ...version };
 }

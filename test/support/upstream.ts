@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type Server } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { objectIn } from '../../gateway/wire/values';
 import { listen } from '../../runtime/listen';
@@ -14,8 +14,13 @@ export interface Scripted {
     status?: number,
     headers?: Record<string, string>,
   ) => void;
-  /** The bodies that arrived. */
-  arrived: { path: string; body: Record<string, unknown>; text: string }[];
+  /** What arrived. */
+  arrived: {
+    path: string;
+    headers: IncomingHttpHeaders;
+    body: Record<string, unknown>;
+    text: string;
+  }[];
   close: () => Promise<void>;
 }
 
@@ -31,7 +36,7 @@ export async function openScripted(): Promise<Scripted> {
     const chunks: Buffer[] = [];
     for await (const chunk of req) chunks.push(chunk as Buffer);
     const text = Buffer.concat(chunks).toString();
-    arrived.push({ path: req.url ?? '', body: objectIn(text) ?? {}, text });
+    arrived.push({ path: req.url ?? '', headers: req.headers, body: objectIn(text) ?? {}, text });
     const { type, headers } = script;
     res.writeHead(script.status, type === '' ? headers : { 'content-type': type, ...headers });
     res.flushHeaders();

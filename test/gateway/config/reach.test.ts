@@ -113,6 +113,30 @@ test("a key that the file names for a model's provider is none for a tool's serv
   expect(beyondReach(asked, file, listed)).toEqual([]);
 });
 
+test('every variable and file that proves who asks is bound to the origin of its target', () => {
+  const aws = { access_key_id_env: 'AWS_ID', secret_access_key_env: 'AWS_SECRET' };
+  const ways: [object, string[]][] = [
+    [{ key_env: 'MISTRAL_KEY' }, ['MISTRAL_KEY']],
+    [{ key_file: '/run/secrets/mistral' }, ['/run/secrets/mistral']],
+  ];
+  for (const [auth, names] of ways) {
+    const asked = settings({ api_key_env: undefined, auth });
+    const told = beyondReach(asked, file, nothing);
+    expect(told).toHaveLength(names.length);
+    for (const [at, name] of names.entries()) expect(told[at]).toContain(name);
+    expect(beyondReach(asked, asked, nothing)).toEqual([]);
+    const elsewhere = settings({ api_key_env: undefined, auth, base_url: 'https://b.example/v1' });
+    const origins = { ...nothing, origins: ['https://b.example'] };
+    expect(beyondReach(elsewhere, asked, origins)).toHaveLength(names.length);
+  }
+  const signed = { id: 'b', kind: 'bedrock', region: 'eu-west-1', auth: { aws }, models: ['m'] };
+  const places = placesOf(settingsSchema.parse({ providers: { targets: [signed] } }));
+  expect(places.slice(0, 2)).toMatchObject([
+    { url: expect.stringContaining('eu-west-1.amazonaws.com'), variable: 'AWS_ID' },
+    { url: expect.stringContaining('eu-west-1.amazonaws.com'), variable: 'AWS_SECRET' },
+  ]);
+});
+
 test('a refusal is the same whether the variable is set or not', () => {
   const refusal = (api_key_env: string) => {
     try {
@@ -180,7 +204,16 @@ test('each member of the schema that names an address or a variable has its rule
     'mcp.servers[].url',
     'observability.otlp.endpoint_env',
     'providers.targets[].api_key_env',
+    'providers.targets[].auth.aws.access_key_id_env',
+    'providers.targets[].auth.aws.external_id_env',
+    'providers.targets[].auth.aws.secret_access_key_env',
+    'providers.targets[].auth.aws.session_token_env',
+    'providers.targets[].auth.entra.client_secret_env',
+    'providers.targets[].auth.google.credentials_file_env',
+    'providers.targets[].auth.key_env',
     'providers.targets[].base_url',
+    // One of two words, of which the address is built.
+    'providers.targets[].endpoint',
   ]);
   expect(placesOf(file).map(({ path }) => path)).toEqual([
     'providers.targets[0]',

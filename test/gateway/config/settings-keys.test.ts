@@ -26,6 +26,11 @@ function leavesOf(schema: z.ZodType, at: Step[]): Leaf[] {
     );
   }
   if (inner instanceof z.ZodRecord) return leavesOf(inner.valueType as z.ZodType, [...at, 'x']);
+  if (inner instanceof z.ZodUnion) {
+    // One form or another: the words are proved beside the members of the objects.
+    const objects = (inner.options as z.ZodType[]).filter((one) => one instanceof z.ZodObject);
+    return objects.flatMap((one) => leavesOf(one, at));
+  }
   if (inner instanceof z.ZodArray) return leavesOf(inner.element as z.ZodType, [...at, 0]);
   return [{ at, schema: inner }];
 }
@@ -58,7 +63,7 @@ function withValue(at: Step[], value: unknown): string {
   const whole: Record<string, unknown> = { providers: { targets: [{ ...target }] } };
   let place = whole as Record<Step, unknown>;
   for (const [index, step] of at.slice(0, -1).entries()) {
-    place[step] ??= typeof at[index + 1] === 'number' ? [] : {};
+    if (typeof place[step] !== 'object') place[step] = typeof at[index + 1] === 'number' ? [] : {};
     place = place[step] as Record<Step, unknown>;
   }
   place[at.at(-1) as Step] = value;

@@ -32,7 +32,7 @@ function messageOf(text: string): string {
 
 test('a small file is enough; what it leaves out has a stated default', () => {
   expect(parseSettings(good)).toMatchObject({
-    providers: { targets: [{ id: 'first', weight: 1, stream_usage: true }] },
+    providers: { targets: [{ id: 'first', weight: 1 }] },
     timeouts: { connect_ms: 5_000, idle_ms: 120_000, drain_ms: 30_000 },
     body_limit_bytes: 20 * 1_048_576 + 16_384,
   });
@@ -40,7 +40,7 @@ test('a small file is enough; what it leaves out has a stated default', () => {
 
 test.each([
   [`${good}\nrate_limit: {}`, 'rate_limit: there is no such key'],
-  [`${good}      region: eu`, 'providers.targets[0].region: there is no such key'],
+  [`${good}      regions: eu`, 'providers.targets[0].regions: there is no such key'],
   [`${good}\ntimeouts: { idle_seconds: 5 }`, 'timeouts.idle_seconds: there is no such key'],
   [`${good}\ntimeouts: { idle_ms: 0 }`, 'timeouts.idle_ms:'],
   [good.replace('shape: openai', 'shape: smoke'), 'providers.targets[0].shape:'],

@@ -1,0 +1,85 @@
+import type { Asked, Wire } from '../providers/kind';
+import { parseExact, printExact } from '../wire/exact';
+import { membersOf } from '../wire/scan';
+import { type Body, isObject } from '../wire/values';
+
+/** A body as its provider takes it, and what was left out of it. */
+interface Fitted {
+  text: string;
+  left_out: readonly string[];
+}
+
+/** True if the wire takes a body of its family as it is. */
+export function takesAsIs({ drop, drop_empty, rename, drop_inside, members }: Wire): boolean {
+  const is_plain = drop_empty === undefined && drop_inside === undefined && members === undefined;
+  return is_plain && !drop?.length && Object.keys(rename ?? {}).length === 0;
+}
+
+/**
+ * A body in the words of one provider: without the members that it refuses, with its own names and
+ * those that it wants beside them. The values that stay keep their bytes.
+ */
+export function fitted(text: string, wire: Wire, asked: Asked): Fitted {
+  const { drop = [], drop_empty = [], rename = {}, drop_inside, members } = wire;
+  const added = members?.(asked) ?? {};
+  const parts = new Map<string, string>();
+  const left_out: string[] = [];
+  const renamed = new Set<string>();
+  for (const [name, { start, end }] of membersOf(text, text.indexOf('{'))) {
+    const value = text.slice(start, end);
+    const is_empty = drop_empty.includes(name) && /^\[\s*\]$/.test(value.trim());
+    if (drop.includes(name) || is_empty || Object.hasOwn(added, name)) {
+      if (name !== 'model' && name !== 'stream') left_out.push(name);
+      continue;
+    }
+    const to = rename[name];
+    // One that says nothing gives way to the name that says something.
+    if (to !== undefined && value.trim() === 'null') continue;
+    if (to !== undefined) renamed.add(to);
+    else if (renamed.has(name)) continue;
+    parts.set(to ?? name, value);
+  }
+  for (const [name, value] of Object.entries(added)) {
+    if (value !== undefined) parts.set(name, JSON.stringify(value));
+  }
+  const members_text = [...parts].map(([name, value]) => `${JSON.stringify(name)}:${value}`);
+  const whole = `{${members_text.join(',')}}`;
+  return { text: drop_inside ? withoutInner(whole, drop_inside, left_out) : whole, left_out };
+}
+
+/** Without some members of the objects that stand under these names, wherever they stand. */
+function withoutInner(
+  text: string,
+  inner: Readonly<Record<string, readonly string[]>>,
+  left_out: string[],
+): string {
+  const names = Object.values(inner).flat();
+  if (!names.some((name) => text.includes(`"${name}"`))) return text;
+  const whole = parseExact(text);
+  const found = new Set<string>();
+  cut(whole, inner, found);
+  left_out.push(...found);
+  return found.size === 0 ? text : printExact(whole);
+}
+
+function cut(
+  value: unknown,
+  inner: Readonly<Record<string, readonly string[]>>,
+  found: Set<string>,
+): void {
+  if (Array.isArray(value)) {
+    for (const one of value) cut(one, inner, found);
+    return;
+  }
+  if (!isObject(value)) return;
+  for (const [name, member] of Object.entries(value as Body)) {
+    // What a schema calls so is a name of its own.
+    if (name === 'properties' || name === 'input') continue;
+    for (const refused of isObject(member) ? (inner[name] ?? []) : []) {
+      if (!Object.hasOwn(member as Body, refused)) continue;
+      delete (member as Body)[refused];
+      found.add(`${name}.${refused}`);
+    }
+    cut(member, inner, found);
+  }
+}

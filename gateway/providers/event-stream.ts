@@ -1,0 +1,87 @@
+import { EventStreamCodec } from '@smithy/eventstream-codec';
+import type { Unframer } from './kind';
+
+// AWS's binary event stream: each frame holds its length, headers, a body and two checksums.
+
+const codec = new EventStreamCodec(
+  (bytes) => Buffer.from(bytes).toString('utf8'),
+  (text) => Buffer.from(text, 'utf8'),
+);
+const nothing = Buffer.alloc(0);
+const LENGTH_BYTES = 4;
+// Two lengths and two checksums.
+const FRAME_MIN_BYTES = 16;
+const FRAME_MAX_BYTES = 24 * 1_048_576;
+
+/** Statuses of exceptions, as the error events of the wire name them. */
+const types: Readonly<Record<string, string>> = {
+  throttlingException: 'rate_limit_error',
+  serviceQuotaExceededException: 'rate_limit_error',
+  validationException: 'invalid_request_error',
+  modelTimeoutException: 'timeout_error',
+  modelErrorException: 'api_error',
+  modelStreamErrorException: 'api_error',
+  serviceUnavailableException: 'overloaded_error',
+  internalServerException: 'api_error',
+  accessDeniedException: 'permission_error',
+};
+
+/**
+ * Turns an event stream of Bedrock into events of Anthropic's wire: the bytes of a chunk are an
+ * event, and an exception is one that says `error`.
+ */
+export function openEventStream(): Unframer {
+  let rest: Buffer = nothing;
+  return {
+    push(chunk) {
+      rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+      let text = '';
+      let at = 0;
+      while (rest.length - at >= LENGTH_BYTES) {
+        const length = rest.readUInt32BE(at);
+        if (length < FRAME_MIN_BYTES || length > FRAME_MAX_BYTES)
+          throw new Error('A frame of an event stream has no length that one can have.');
+        if (rest.length - at < length) break;
+        text += eventIn(rest.subarray(at, at + length));
+        at += length;
+      }
+      rest = rest.subarray(at);
+      return text === '' ? nothing : Buffer.from(text);
+    },
+    end() {
+      if (rest.length > 0) throw new Error('An event stream ended within a frame.');
+      return nothing;
+    },
+  };
+}
+
+/** One frame as an event of text; an empty text for one that says nothing. */
+function eventIn(frame: Buffer): string {
+  const { headers, body } = codec.decode(frame);
+  const kind = headers[':message-type']?.value;
+  const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
+  if (kind === 'exception') return failure(String(headers[':exception-type']?.value), text);
+  if (kind === 'error') {
+    const message = String(headers[':error-message']?.value ?? '');
+    return failure(String(headers[':error-code']?.value), JSON.stringify({ message }));
+  }
+  const { bytes } = JSON.parse(text) as { bytes?: unknown };
+  if (typeof bytes !== 'string') return '';
+  const data = Buffer.from(bytes, 'base64').toString('utf8');
+  const { type } = JSON.parse(data) as { type?: unknown };
+  // What has no type is no event of that wire.
+  return typeof type === 'string' ? `event: ${type}\ndata: ${data}\n\n` : '';
+}
+
+function failure(name: string, text: string): string {
+  let message = text;
+  try {
+    const { message: said, Message: also } = JSON.parse(text) as Record<string, unknown>;
+    message = String(said ?? also ?? text);
+  } catch {
+    // It is no JSON: its words are all there is.
+  }
+  const type = types[name] ?? 'api_error';
+  const error = { type, message: message || name };
+  return `event: error\ndata: ${JSON.stringify({ type: 'error', error })}\n\n`;
+}

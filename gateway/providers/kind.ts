@@ -1,0 +1,164 @@
+// A provider is a row of data: where it is, how it is told who asks, which routes it serves, and
+// what it takes of a body. The pipeline knows these types and no provider.
+
+/** Whose wire a family or a target speaks. */
+export type Shape = 'openai' | 'anthropic';
+
+/** A family of routes by its name, as far as providers differ in serving it. */
+export type Served =
+  | 'chat_completions'
+  | 'responses'
+  | 'messages'
+  | 'messages_count_tokens'
+  | 'embeddings'
+  | 'completions'
+  | 'moderations'
+  | 'audio_speech'
+  | 'audio_transcriptions';
+
+/** What a target may say of where its provider is. */
+export interface Place {
+  resource?: string | undefined;
+  region?: string | undefined;
+  project?: string | undefined;
+  location?: string | undefined;
+  api_version?: string | undefined;
+  endpoint?: 'runtime' | 'mantle' | undefined;
+}
+export type PlaceName = keyof Place;
+
+/** How a target proves who asks. */
+export type AuthForm = 'none' | 'key' | 'aws' | 'google' | 'entra';
+
+/** One request as its path and body depend on it. */
+export interface Asked {
+  /** The family's own path, such as `/chat/completions`. */
+  path: string;
+  /** The provider's name of the model. */
+  model: string;
+  is_stream: boolean;
+  /** Values of `anthropic-beta` that the wire lets through. */
+  betas: readonly string[];
+}
+
+/** Turns the frames of an answer's body into the events of its wire. */
+export interface Unframer {
+  /** Throws for a damaged frame. */
+  push(chunk: Buffer): Buffer;
+  /** The answer has ended. Throws if a frame lacks its end. */
+  end(): Buffer;
+}
+
+/** How a kind speaks one of its wires. */
+export interface Wire {
+  /**
+   * The base URL at a place; a test or a proxy of one's own overrides it by `base_url`. Absent:
+   * each target says it.
+   */
+  base_url?: (place: Place) => string;
+  /** Where a key stands: `bearer`, or the name of a header. */
+  key: 'bearer' | 'x-api-key' | 'api-key' | 'x-goog-api-key';
+  /** Headers that each request has. */
+  headers?: Readonly<Record<string, string>>;
+  query?: (place: Place) => Readonly<Record<string, string>>;
+  /** Absent: every family of its shape. */
+  families?: readonly Served[];
+  /** False if it refuses `stream_options`, or gives its usage unasked. */
+  stream_usage?: boolean;
+  /** Its usage object in the words of the wire's maker, where its counts mean something else. */
+  usage?: (told: Readonly<Record<string, unknown>>) => Record<string, unknown>;
+  /** Members of a body that it refuses and that change no answer: they are left out. */
+  drop?: readonly string[];
+  /** Members that change who serves or what it costs behind the gateway's back: 422. */
+  refuses?: readonly string[];
+  /** Members that are left out where they hold an empty list. */
+  drop_empty?: readonly string[];
+  /** Members that it calls otherwise. */
+  rename?: Readonly<Record<string, string>>;
+  /** Members of objects anywhere in a body that it refuses, by the name of the object. */
+  drop_inside?: Readonly<Record<string, readonly string[]>>;
+  /** Members that the wire adds to each body. */
+  members?: (asked: Asked) => Readonly<Record<string, unknown>>;
+  /** Which values of `anthropic-beta` go there; none if absent. */
+  betas?: 'all' | readonly string[];
+  /** They go there in the body, by `members`, and not as a header. */
+  has_betas_inside?: boolean;
+  /** Other headers of the client that go there. */
+  passes?: readonly string[];
+  /** The path behind the base URL; the family's own if absent. */
+  path?: (asked: Asked) => string;
+  /** For streams that are no event streams of text: gives what opens one, once it is loaded. */
+  loadUnframer?: () => Promise<() => Unframer>;
+}
+
+/** A provider, or a way into one. */
+export interface Kind {
+  /** As `kind` names it, and the price list its provider. */
+  name: string;
+  /** The wires that it speaks; the first is the one of targets that name no `shape`. */
+  wires: Readonly<Partial<Record<Shape, (place: Place) => Wire>>>;
+  /** What a target must say of its place, and what it may. */
+  needs?: readonly PlaceName[];
+  takes?: readonly PlaceName[];
+  auth: readonly AuthForm[];
+  /** The service that a signature names, where `auth` has `aws`. */
+  aws_service?: (place: Place) => string;
+  /** The scope of its tokens, where `auth` has `entra` or `google`. */
+  scope?: string;
+}
+
+/** A kind that is one public server with a key, and OpenAI's wire. */
+export function keyedKind(
+  name: string,
+  base_url: string,
+  wire: Partial<Omit<Wire, 'key' | 'base_url'>> & Pick<Wire, 'families'>,
+  more: Partial<Pick<Kind, 'wires' | 'auth'>> = {},
+): Kind {
+  const { wires = {}, auth = ['key'] } = more;
+  return { name, auth, wires: { openai: () => openaiWire(base_url, wire), ...wires } };
+}
+
+/** OpenAI's wire at a base URL. */
+export function openaiWire(base_url: string | undefined, wire: Partial<Wire> = {}): Wire {
+  return {
+    ...(base_url === undefined ? {} : { base_url: () => base_url }),
+    key: 'bearer',
+    ...wire,
+  };
+}
+
+/** The routes of Anthropic's wire, and those that count tokens there. */
+export const message_families = ['messages', 'messages_count_tokens'] as const;
+
+// For clients that name none; the provider refuses a request without.
+export const anthropic_version = { 'anthropic-version': '2023-06-01' };
+
+/** Anthropic's wire at a base URL. */
+export function anthropicWire(base_url: string | undefined, wire: Partial<Wire> = {}): Wire {
+  return {
+    ...(base_url === undefined ? {} : { base_url: () => base_url }),
+    key: 'x-api-key',
+    headers: anthropic_version,
+    passes: ['anthropic-version'],
+    ...wire,
+  };
+}
+
+/** Betas that Claude's other sellers know; they refuse a request that names another one. */
+export const claude_betas = [
+  'computer-use-2025-01-24',
+  'computer-use-2025-11-24',
+  'context-1m-2025-08-07',
+  'context-management-2025-06-27',
+  'dev-full-thinking-2025-05-14',
+  'effort-2025-11-24',
+  'fine-grained-tool-streaming-2025-05-14',
+  'interleaved-thinking-2025-05-14',
+  'output-128k-2025-02-19',
+  'token-efficient-tools-2025-02-19',
+  'tool-examples-2025-10-29',
+  'tool-search-tool-2025-10-19',
+] as const;
+
+/** Members of a message that only its maker takes, and that change no answer elsewhere. */
+export const claude_refused = ['service_tier', 'speed'] as const;

@@ -1,0 +1,71 @@
+import {
+  type Asked,
+  anthropicWire,
+  claude_betas,
+  claude_refused,
+  type Kind,
+  openaiWire,
+  type Place,
+  type Wire,
+} from '../kind';
+
+const VERSION = 'bedrock-2023-05-31';
+
+/** Claude by InvokeModel: the model stands in the path, a stream is made of binary frames. */
+function invoked({ region }: Place): Wire {
+  return {
+    base_url: () => `https://bedrock-runtime.${region}.amazonaws.com`,
+    key: 'bearer',
+    headers: { accept: 'application/json' },
+    families: ['messages'],
+    drop: ['model', 'stream', ...claude_refused],
+    drop_inside: { cache_control: ['scope'] },
+    betas: claude_betas,
+    has_betas_inside: true,
+    members: ({ betas }) => ({
+      anthropic_version: VERSION,
+      anthropic_beta: betas.length === 0 ? undefined : betas,
+    }),
+    path: invokePath,
+    loadUnframer: async () => (await import('../event-stream.ts')).openEventStream,
+  };
+}
+
+/** An id, a profile or its ARN is one segment of the path. */
+function invokePath({ model, is_stream }: Asked): string {
+  return `/model/${encodeURIComponent(model)}/invoke${is_stream ? '-with-response-stream' : ''}`;
+}
+
+/** Anthropic's own wire at the second host. */
+function mantleMessages({ region }: Place): Wire {
+  return {
+    ...anthropicWire(undefined, {
+      key: 'bearer',
+      families: ['messages'],
+      drop: claude_refused,
+      drop_inside: { cache_control: ['scope'] },
+      betas: claude_betas,
+    }),
+    base_url: () => `https://bedrock-mantle.${region}.api.aws/anthropic`,
+  };
+}
+
+function chat({ region, endpoint }: Place): Wire {
+  const url =
+    endpoint === 'mantle'
+      ? `https://bedrock-mantle.${region}.api.aws/v1`
+      : `https://bedrock-runtime.${region}.amazonaws.com/openai/v1`;
+  return openaiWire(url, { families: ['chat_completions', 'responses'] });
+}
+
+export const bedrock: Kind = {
+  name: 'bedrock',
+  needs: ['region'],
+  takes: ['endpoint'],
+  auth: ['key', 'aws'],
+  aws_service: ({ endpoint }) => (endpoint === 'mantle' ? 'bedrock-mantle' : 'bedrock'),
+  wires: {
+    anthropic: (place) => (place.endpoint === 'mantle' ? mantleMessages(place) : invoked(place)),
+    openai: chat,
+  },
+};

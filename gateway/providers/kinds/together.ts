@@ -1,0 +1,12 @@
+import { type Kind, keyedKind } from '../kind';
+
+export const together: Kind = keyedKind('together', 'https://api.together.xyz/v1', {
+  families: [
+    'chat_completions',
+    'completions',
+    'embeddings',
+    'audio_speech',
+    'audio_transcriptions',
+  ],
+  rename: { max_completion_tokens: 'max_tokens' },
+});

@@ -1,0 +1,62 @@
+import {
+  anthropicWire,
+  claude_betas,
+  claude_refused,
+  type Kind,
+  openaiWire,
+  type Place,
+  type Wire,
+} from '../kind';
+import { withThoughts } from '../thoughts';
+
+const VERSION = 'vertex-2023-10-16';
+
+function baseUrl({ location = '' }: Place): string {
+  if (location === 'global') return 'https://aiplatform.googleapis.com/v1';
+  if (location === 'us' || location === 'eu')
+    return `https://aiplatform.${location}.rep.googleapis.com/v1`;
+  return `https://${location}-aiplatform.googleapis.com/v1`;
+}
+
+function below({ project, location }: Place): string {
+  return `/projects/${project}/locations/${location}`;
+}
+
+/** Claude: the model stands in the path. */
+function predicted(place: Place): Wire {
+  return {
+    ...anthropicWire(undefined, { key: 'bearer', families: ['messages'], passes: [] }),
+    headers: {},
+    base_url: baseUrl,
+    drop: ['model', ...claude_refused],
+    drop_inside: { cache_control: ['scope'] },
+    betas: claude_betas,
+    members: () => ({ anthropic_version: VERSION }),
+    path: ({ model, is_stream }) => {
+      const name = encodeURIComponent(model).replaceAll('%40', '@');
+      const method = is_stream ? 'streamRawPredict' : 'rawPredict';
+      return `${below(place)}/publishers/anthropic/models/${name}:${method}`;
+    },
+  };
+}
+
+/** Gemini on OpenAI's wire. */
+function chat(place: Place): Wire {
+  return {
+    ...openaiWire(undefined, {
+      families: ['chat_completions'],
+      usage: withThoughts,
+      drop: ['store', 'metadata', 'user', 'safety_identifier', 'prompt_cache_key', 'verbosity'],
+    }),
+    base_url: baseUrl,
+    path: ({ path }) => `${below(place)}/endpoints/openapi${path}`,
+  };
+}
+
+export const vertex: Kind = {
+  name: 'vertex',
+  needs: ['project', 'location'],
+  auth: ['google'],
+  scope: 'https://www.googleapis.com/auth/cloud-platform',
+  wires: { anthropic: predicted, openai: chat },
+};

@@ -1,0 +1,79 @@
+import { namedVariable } from '../../../runtime/config';
+import { type AuthWay, wayOf } from '../../config/auth';
+import { kindOf, type TargetSettings, urlOf } from '../../config/targets';
+import type { Wire } from '../../providers/kind';
+import { placeOf } from '../../providers/place';
+import { KeyFile } from './key-file';
+import type { Credential, Headers, Outbound } from './outbound';
+import { type Lasting, Renewal } from './renewal';
+
+const nothing: Credential = { headers: {} };
+
+/** The credential of a target; a package that it needs is loaded by its first request. */
+export function openCredential(row: TargetSettings, wire: Wire): Credential {
+  const way = wayOf(row);
+  const { scope = '', aws_service } = kindOf(row);
+  if (way.form === 'key') return keyed(way, wire);
+  if (way.form === 'google')
+    return byToken(async () => (await import('./google.ts')).googleToken(way.google, scope));
+  if (way.form === 'entra')
+    return byToken(async () => (await import('./entra.ts')).entraToken(way.entra, scope));
+  if (way.form !== 'aws') return nothing;
+  const { region = '' } = row;
+  const service = aws_service?.(placeOf(row)) ?? '';
+  return signed(async () => {
+    const { AwsSigner } = await import('./aws.ts');
+    return new AwsSigner({ auth: way.aws, region, service, host: urlOf(row).host });
+  });
+}
+
+function keyed({ variable, file }: Extract<AuthWay, { form: 'key' }>, wire: Wire): Credential {
+  if (file === undefined) {
+    const key = variable === undefined ? undefined : namedVariable(variable);
+    return key === undefined ? nothing : { headers: keyHeaders(wire, key) };
+  }
+  const held = new KeyFile(file);
+  return {
+    headers: {},
+    headersFor: () => keyHeaders(wire, held.current()),
+    refuse: (sent) => held.refuse(keyIn(sent)),
+  };
+}
+
+/** A bearer token that lives for a while. */
+function byToken(fetch: () => Promise<Lasting<string>>): Credential {
+  const held = new Renewal(fetch);
+  return {
+    headers: {},
+    headersFor: async () => ({ authorization: `Bearer ${await held.current()}` }),
+    refuse: (sent) => held.refuse(keyIn(sent)),
+  };
+}
+
+interface Signer {
+  headersFor(outbound: Outbound): Promise<Headers>;
+  refuse(sent: Headers): boolean;
+}
+
+function signed(load: () => Promise<Signer>): Credential {
+  let loading: Promise<Signer> | undefined;
+  let signer: Signer | undefined;
+  return {
+    headers: {},
+    async headersFor(outbound) {
+      loading ??= load();
+      signer ??= await loading;
+      return signer.headersFor(outbound);
+    },
+    refuse: (sent) => signer?.refuse(sent) === true,
+  };
+}
+
+function keyHeaders({ key: place }: Wire, key: string): Headers {
+  return place === 'bearer' ? { authorization: `Bearer ${key}` } : { [place]: key };
+}
+
+function keyIn(sent: Headers): string {
+  const [value = ''] = Object.values(sent);
+  return value.replace(/^Bearer /, '');
+}

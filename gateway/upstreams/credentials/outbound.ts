@@ -1,0 +1,34 @@
+export type Headers = Readonly<Record<string, string>>;
+
+/** What a signature is made over. */
+export interface Outbound {
+  method: 'POST' | 'GET';
+  /** Raw, with its query, as it goes over the wire. */
+  path: string;
+  body: Buffer;
+}
+
+/** How a target is told who asks. */
+export interface Credential {
+  /** Headers that are the same in each request. */
+  headers: Headers;
+  /**
+   * The headers of one attempt. Absent if `headers` are all. Rejects if there is no credential at
+   * present.
+   */
+  headersFor?(outbound: Outbound): Headers | Promise<Headers>;
+  /**
+   * The provider refused what these headers say. True if another attempt may pass: there may be a
+   * newer credential.
+   */
+  refuse?(sent: Headers): boolean;
+}
+
+const SHOWN_CHARACTERS = 300;
+
+/** A message of a failure for the log, without what looks like a token or a key. */
+export function withoutTokens(message: string): string {
+  return message
+    .slice(0, SHOWN_CHARACTERS)
+    .replaceAll(/\b(?:eyJ|ya29\.|ASIA|AKIA|sk-)[\w.+/=-]+/g, '[credential]');
+}

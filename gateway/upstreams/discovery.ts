@@ -1,0 +1,115 @@
+import type { Dispatcher } from 'undici';
+import type { Logger } from '../../runtime/log';
+import { discoveryOf, type ServedModel, type TargetSettings } from '../config/targets';
+import type { Shape } from '../providers/kind';
+import { listOf, objectIn, stringOf } from '../wire/values';
+import type { Credential } from './credentials/outbound';
+
+// The models that a target's own server lists.
+
+const EVERY_MS = 60_000;
+const LIMIT_MS = 5_000;
+const LIST_MAX_BYTES = 4 * 1_048_576;
+const NAME_CHARACTERS_MAX = 256;
+
+/** A target that serves what it lists. */
+interface Discovering {
+  id: string;
+  origin: string;
+  pool: Dispatcher;
+  base_path: string;
+  query: string;
+  headers: Readonly<Record<string, string>>;
+  credential: Credential;
+  shape: Shape;
+  /** Those that its settings name, and those that it lists. */
+  models: readonly ServedModel[];
+}
+
+/** Keeps the models of one target as its server lists them. */
+export class Discovery {
+  private readonly target: Discovering;
+  private readonly row: TargetSettings;
+  private readonly named: readonly ServedModel[];
+  private readonly changed: () => void;
+  private timer: NodeJS.Timeout | undefined;
+
+  /** `changed` is called whenever the target serves other models than before. */
+  constructor(target: Discovering, row: TargetSettings, changed: () => void) {
+    this.target = target;
+    this.row = row;
+    this.named = target.models;
+    this.changed = changed;
+  }
+
+  /** Asks now, then every minute, until it is closed. What goes wrong leaves what was known. */
+  async begin(log: Logger): Promise<void> {
+    this.timer = setInterval(() => void this.ask(log), EVERY_MS).unref();
+    await this.ask(log);
+  }
+
+  /** Takes what another configuration knew of the same server. */
+  take(models: readonly ServedModel[]): void {
+    const known = new Set(this.named.map(({ name }) => name));
+    const { takes } = discoveryOf(this.row) ?? { takes: () => false };
+    const more = models.filter(({ name }) => !known.has(name) && takes(name));
+    this.target.models = [...this.named, ...more];
+    this.changed();
+  }
+
+  close(): void {
+    clearInterval(this.timer);
+  }
+
+  private async ask(log: Logger): Promise<void> {
+    const at = { target: this.target.id };
+    try {
+      const problem = this.use(await this.list());
+      if (problem !== undefined) log.warn(at, `discover: ${problem}`);
+    } catch (error) {
+      const { message } = error as Error;
+      log.warn({ ...at, err_message: message }, 'discover: its list of models cannot be read');
+    }
+  }
+
+  /** Takes the names of a list; gives what is wrong with it, and how to mend that. */
+  private use(listed: readonly string[]): string | undefined {
+    const { takes, models_max } = discoveryOf(this.row) as NonNullable<
+      ReturnType<typeof discoveryOf>
+    >;
+    const names = [...new Set(listed)].filter(takes);
+    if (names.length === 0)
+      return `none of the ${listed.length} models that it lists matches: name other patterns in "match".`;
+    if (names.length > models_max)
+      return `it lists ${names.length} models, more than models_max (${models_max}): narrow "match", or raise it.`;
+    this.take(names.map((name) => ({ name, upstream: name, priced: name })));
+    return undefined;
+  }
+
+  private async list(): Promise<string[]> {
+    const { origin, pool, base_path, query, headers, credential, shape } = this.target;
+    const path = `${base_path}${shape === 'anthropic' ? '/v1' : ''}/models${query}`;
+    const signed = await credential.headersFor?.({ method: 'GET', path, body: Buffer.alloc(0) });
+    const answer = await pool.request({
+      origin,
+      method: 'GET',
+      path,
+      headers: { ...headers, ...signed },
+      headersTimeout: LIMIT_MS,
+      bodyTimeout: LIMIT_MS,
+      signal: AbortSignal.timeout(LIMIT_MS),
+    });
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of answer.body) {
+      bytes += (chunk as Buffer).length;
+      if (bytes > LIST_MAX_BYTES) throw new Error('The list is longer than 4 MiB.');
+      chunks.push(chunk as Buffer);
+    }
+    if (answer.statusCode !== 200) throw new Error(`It answered ${answer.statusCode}.`);
+    const { data } = objectIn(Buffer.concat(chunks).toString('utf8')) ?? {};
+    return listOf(data)
+      .map(({ id }) => stringOf(id))
+      .filter((id) => id !== '' && id.length <= NAME_CHARACTERS_MAX);
+  }
+}

@@ -1,0 +1,165 @@
+import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
+import { type Faults, faultsOf, figure } from '../models/faults';
+import { chunkFrame, exceptionFrame } from './frames';
+import { answer, answerOf, lastText, relay, standIn, type Visit } from './relay';
+import { type Signing, signatureError } from './sigv4';
+
+/**
+ * Bedrock's runtime: a signature over the raw path, or a Bedrock key; Messages by InvokeModel,
+ * whose body has no model and no member that it does not know; binary streams; OpenAI's wire beside
+ * it.
+ *
+ * Faults of a stream, asked for in the last message: `exception after=2`, `crc after=2`,
+ * `half after=2` (it ends within a frame), `untyped`, `bytes` (one at a time), `late-usage` (what a
+ * cache gave stands in the last event alone); of all: `throttled`.
+ */
+export interface BedrockOptions extends Omit<Signing, 'now' | 'service'> {
+  /** Keys of Bedrock itself. */
+  bearers: ReadonlySet<string>;
+  now: () => Date;
+}
+
+const known = new Set([
+  'anthropic_version',
+  'anthropic_beta',
+  'max_tokens',
+  'messages',
+  'system',
+  'temperature',
+  'top_p',
+  'top_k',
+  'tools',
+  'tool_choice',
+  'stop_sequences',
+  'thinking',
+  'metadata',
+  'output_config',
+  'context_management',
+]);
+const known_betas =
+  /^(?:computer-use|interleaved-thinking|context-|output-128k|effort|tool-|token-)/;
+
+export async function serveBedrock(visit: Visit, options: BedrockOptions): Promise<void> {
+  const refused = unproved(visit, options);
+  if (refused !== undefined) return refuse(visit, 403, refused.type, refused.message);
+  const [path = ''] = visit.path.split('?');
+  const chat = /^\/openai(\/v1\/(?:chat\/completions|responses))$/.exec(path);
+  if (chat !== null) return openaiWire(visit, chat[1] as string);
+  const invoked = /^\/model\/([^/]+)\/(invoke|invoke-with-response-stream)$/.exec(path);
+  if (invoked === null) return refuse(visit, 404, 'UnknownOperationException', 'No such path.');
+  return invoke(visit, decodeURIComponent(invoked[1] as string), invoked[2] !== 'invoke');
+}
+
+function unproved({ headers, method, url, bytes }: Visit, options: BedrockOptions) {
+  const bearer = /^Bearer (\S+)$/.exec(headers.authorization ?? '')?.[1];
+  if (bearer !== undefined && options.bearers.has(bearer)) return undefined;
+  const { keys, region } = options;
+  const signing = { keys, region, service: 'bedrock', now: options.now() };
+  return signatureError({ method, url, headers, body: bytes }, signing);
+}
+
+function refuse(visit: Visit, status: number, type: string, message: string): void {
+  answer(visit, status, { message }, { 'x-amzn-errortype': `${type}:http://internal.amazon.com/` });
+}
+
+function openaiWire(visit: Visit, path: string): Promise<void> | void {
+  const { body } = visit;
+  const refusal = (message: string) =>
+    answer(visit, 400, {
+      error: { message, type: 'invalid_request_error', code: null, param: null },
+    });
+  if (!/^[\w-]+\./.test(String(body.model))) return refusal('The model identifier is invalid.');
+  if (typeof body.n === 'number' && body.n > 1) return refusal('n must be 1.');
+  return relay(visit, path, { ...body, model: standIn(String(body.model)) });
+}
+
+async function invoke(visit: Visit, model: string, is_stream: boolean): Promise<void> {
+  const { body } = visit;
+  const unknown = Object.keys(body).find((name) => !known.has(name));
+  const invalid = (message: string) => refuse(visit, 400, 'ValidationException', message);
+  if (unknown !== undefined) return invalid(`${unknown}: Extra inputs are not permitted`);
+  if (body.anthropic_version !== 'bedrock-2023-05-31') return invalid('invalid anthropic_version');
+  const betas = (body.anthropic_beta ?? []) as string[];
+  if (!betas.every((beta) => known_betas.test(beta))) return invalid('invalid beta flag');
+  if (JSON.stringify(body).includes('"scope"')) return invalid('cache_control.scope: Extra inputs');
+  if (visit.headers['anthropic-beta'] || visit.headers['anthropic-version'])
+    return invalid('This belongs into the body.');
+  const faults = faultsOf(undefined, lastText(body));
+  if (faults.throttled) return refuse(visit, 429, 'ThrottlingException', 'Too many requests.');
+  const { anthropic_version: _, anthropic_beta: __, ...rest } = body;
+  const asked = { ...rest, model: standIn(model), stream: is_stream };
+  if (!is_stream) return relay(visit, '/v1/messages', asked);
+  const given = await answerOf(visit, '/v1/messages', asked);
+  if (given.statusCode !== 200) {
+    await given.body.dump();
+    return invalid('The model refuses this.');
+  }
+  await sendFrames(visit, eventsIn(await given.body.text()), faults);
+}
+
+type Event = { type: string } & Record<string, unknown>;
+
+function eventsIn(text: string): Event[] {
+  return [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data) as Event);
+}
+
+async function sendFrames({ res }: Visit, events: Event[], faults: Faults): Promise<void> {
+  res.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' });
+  const after = figure(faults, 'after', 2);
+  const write = async (bytes: Buffer) => {
+    if (!faults.bytes) {
+      res.write(bytes);
+      return;
+    }
+    for (const byte of bytes) {
+      res.write(Buffer.from([byte]));
+      await turn();
+    }
+  };
+  for (const [at, event] of told(events, faults).entries()) {
+    const bytes = chunkFrame(event);
+    if (at === after) {
+      if (faults.exception) {
+        await write(exceptionFrame('throttlingException', 'Too many tokens.'));
+        break;
+      }
+      if (faults.crc) bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) ^ 255, bytes.length - 1);
+      if (faults.half) {
+        await write(bytes.subarray(0, bytes.length / 2));
+        break;
+      }
+      if (faults.untyped) await write(chunkFrame({ text: 'no event' }));
+    }
+    await write(bytes);
+  }
+  // Bytes that were written before leave first.
+  await sleep(5);
+  res.end();
+}
+
+/** The events as Bedrock tells them: with metrics at their end. */
+function told(events: Event[], faults: Faults): Event[] {
+  const start = events[0]?.message as { usage?: Record<string, number> } | undefined;
+  const { input_tokens, cache_read_input_tokens, cache_creation_input_tokens } = start?.usage ?? {};
+  const metrics = {
+    inputTokenCount: input_tokens,
+    outputTokenCount: 1,
+    invocationLatency: 1,
+    firstByteLatency: 1,
+    cacheReadInputTokenCount: cache_read_input_tokens,
+    cacheWriteInputTokenCount: cache_creation_input_tokens,
+  };
+  return events.map((event) => {
+    if (event.type === 'message_stop')
+      return { ...event, 'amazon-bedrock-invocationMetrics': metrics };
+    if (!faults['late-usage']) return event;
+    if (event.type === 'message_start')
+      return {
+        ...event,
+        message: { ...(event.message as object), usage: { input_tokens, output_tokens: 1 } },
+      };
+    if (event.type !== 'message_delta') return event;
+    const { output_tokens } = event.usage as Record<string, number>;
+    return { ...event, usage: { output_tokens } };
+  });
+}

@@ -1,0 +1,68 @@
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http';
+import { request } from 'undici';
+
+/** One arrived request, and what the server that got it knows. */
+export interface Visit {
+  method: string;
+  /** The path below the provider's own prefix, with its query. */
+  path: string;
+  /** The same as it came. */
+  url: string;
+  headers: IncomingHttpHeaders;
+  bytes: Buffer;
+  body: Record<string, unknown>;
+  res: ServerResponse;
+  /** Where the sandbox's models answer on the plain wires. */
+  models_url: string;
+}
+
+const NAMES: readonly [RegExp, string][] = [
+  [/claude/, 'claude-sonnet-4-5'],
+  [/embed/, 'text-embedding-3-small'],
+  [/whisper|transcri/, 'whisper-1'],
+  [/tts/, 'gpt-4o-mini-tts'],
+];
+
+/** The sandbox's model that answers for one of a provider's name. */
+export function standIn(model: string): string {
+  return NAMES.find(([pattern]) => pattern.test(model))?.[1] ?? 'gpt-4o-mini';
+}
+
+/** What the sandbox's models answer to this body. */
+export async function answerOf({ models_url }: Visit, path: string, body: object) {
+  return request(`${models_url}${path}`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      authorization: 'Bearer sandbox',
+      'x-api-key': 'sandbox',
+      'anthropic-version': '2023-06-01',
+    },
+    body: JSON.stringify(body),
+  });
+}
+
+/** Answers as the sandbox's models do, byte by byte. */
+export async function relay(visit: Visit, path: string, body: object): Promise<void> {
+  const answer = await answerOf(visit, path, body);
+  const type = String(answer.headers['content-type'] ?? 'application/json');
+  visit.res.writeHead(answer.statusCode, { 'content-type': type });
+  answer.body.on('error', () => visit.res.destroy());
+  answer.body.pipe(visit.res);
+}
+
+/** Answers with JSON. */
+export function answer(
+  { res }: Pick<Visit, 'res'>,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void {
+  res.writeHead(status, { 'content-type': 'application/json', ...headers });
+  res.end(JSON.stringify(body));
+}
+
+/** The text of the last message, where faults are asked for. */
+export function lastText(body: Record<string, unknown>): string {
+  return JSON.stringify((body.messages as unknown[] | undefined)?.at(-1) ?? body.input ?? '');
+}

@@ -1,0 +1,75 @@
+import { answer, relay, standIn, type Visit } from './relay';
+
+// Providers of OpenAI's wire that refuse what they do not know, each in its own shape.
+
+const common = [
+  'model',
+  'messages',
+  'temperature',
+  'top_p',
+  'max_tokens',
+  'stream',
+  'stop',
+  'tools',
+  'tool_choice',
+  'parallel_tool_calls',
+  'response_format',
+  'n',
+  'presence_penalty',
+  'frequency_penalty',
+];
+const mistral = new Set([...common, 'random_seed', 'safe_prompt', 'prediction', 'prompt_mode']);
+const gemini = new Set([
+  ...common,
+  'max_completion_tokens',
+  'reasoning_effort',
+  'stream_options',
+  'seed',
+  'extra_body',
+]);
+
+/** Mistral: 422 with a list of what is wrong, and no `error` member. */
+export async function serveMistral(visit: Visit): Promise<void> {
+  const { body, headers } = visit;
+  if (!/^Bearer \S+$/.test(headers.authorization ?? ''))
+    return answer(visit, 401, { detail: 'Unauthorized' });
+  const unknown = Object.keys(body).filter((name) => !mistral.has(name));
+  const is_empty = Array.isArray(body.tools) && body.tools.length === 0;
+  const wrong = [...unknown, ...(is_empty ? ['tools'] : [])];
+  if (wrong.length > 0) {
+    const detail = wrong.map((name) => ({
+      type: 'extra_forbidden',
+      loc: ['body', name],
+      msg: 'Extra inputs are not permitted',
+    }));
+    return answer(visit, 422, {
+      object: 'error',
+      message: { detail },
+      type: 'invalid_request_error',
+    });
+  }
+  const { random_seed: _, ...rest } = body;
+  const options = body.stream === true ? { stream_options: { include_usage: true } } : {};
+  await relay(visit, pathOf(visit), { ...rest, ...options, model: standIn(String(body.model)) });
+}
+
+/** Gemini on OpenAI's wire: an error is a list of one. */
+export async function serveGemini(visit: Visit): Promise<void> {
+  const { body, headers } = visit;
+  const refuse = (code: number, status: string, message: string) =>
+    answer(visit, code, [{ error: { code, message, status } }]);
+  if (!/^Bearer \S+$/.test(headers.authorization ?? ''))
+    return refuse(400, 'INVALID_ARGUMENT', 'Missing or invalid Authorization header.');
+  const unknown = Object.keys(body).find((name) => !gemini.has(name));
+  if (unknown !== undefined)
+    return refuse(
+      400,
+      'INVALID_ARGUMENT',
+      `Invalid JSON payload received. Unknown name "${unknown}": Cannot find field.`,
+    );
+  await relay(visit, pathOf(visit), { ...body, model: standIn(String(body.model)) });
+}
+
+function pathOf({ path }: Visit): string {
+  return `/v1${path.replace(/^.*?(?=\/(?:chat|embeddings))/, '')}`;
+}

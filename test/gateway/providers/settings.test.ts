@@ -1,0 +1,137 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { checkConfig, parseSettings } from '../../../gateway/config/settings';
+import { urlOf } from '../../../gateway/config/targets';
+
+// What a target may say of its provider, and what is refused.
+
+beforeAll(() => {
+  process.env.TEST_MODELS_KEY = 'upstream-secret';
+});
+afterEach(() => {
+  delete process.env.GATEWAY_AMBIENT_AUTH;
+  delete process.env.GATEWAY_AMBIENT_ORIGINS;
+});
+
+const key = { auth: { key_env: 'TEST_MODELS_KEY' } };
+const parse = (...targets: object[]) =>
+  parseSettings(JSON.stringify({ providers: { targets: targets.map(named) } }));
+const named = (target: object, at: number) => ({ id: `t${at}`, models: ['m'], ...target });
+const problemsOf = (...targets: object[]) =>
+  checkConfig({ providers: { targets: targets.map(named) } }).problems;
+
+test.each([
+  [{ kind: 'openai' }, 'https://api.openai.com/v1'],
+  [{ kind: 'azure', resource: 'acme-eu' }, 'https://acme-eu.openai.azure.com/openai/v1'],
+  [
+    { kind: 'azure', resource: 'acme', api_version: '2024-10-21' },
+    'https://acme.openai.azure.com/openai?api-version=2024-10-21',
+  ],
+  [
+    { kind: 'azure', shape: 'anthropic', resource: 'acme' },
+    'https://acme.services.ai.azure.com/anthropic',
+  ],
+  [{ kind: 'anthropic' }, 'https://api.anthropic.com/'],
+  [{ kind: 'mistral', query: { a: 'b c' } }, 'https://api.mistral.ai/v1?a=b+c'],
+  [{ kind: 'groq' }, 'https://api.groq.com/openai/v1'],
+  [{ kind: 'deepseek' }, 'https://api.deepseek.com/v1'],
+  [{ kind: 'deepseek', shape: 'anthropic' }, 'https://api.deepseek.com/anthropic'],
+  [{ kind: 'xai' }, 'https://api.x.ai/v1'],
+  [{ kind: 'together' }, 'https://api.together.xyz/v1'],
+  [{ kind: 'fireworks' }, 'https://api.fireworks.ai/inference/v1'],
+  [{ kind: 'openrouter' }, 'https://openrouter.ai/api/v1'],
+  [{ kind: 'cohere' }, 'https://api.cohere.ai/compatibility/v1'],
+  [{ kind: 'gemini' }, 'https://generativelanguage.googleapis.com/v1beta/openai'],
+  [{ kind: 'ollama', auth: 'none' }, 'http://127.0.0.1:11434/v1'],
+  [{ kind: 'lmstudio', auth: 'none' }, 'http://127.0.0.1:1234/v1'],
+  [{ kind: 'vllm', auth: 'none', base_url: 'http://vllm:8000/v1' }, 'http://vllm:8000/v1'],
+])('%j is found at %s', (target, url) => {
+  const [row] = parse({ ...key, ...target }).providers.targets;
+  expect(urlOf(row as never).href).toBe(url);
+});
+
+type Case = readonly [object, string, RegExp];
+
+test.each<Case>([
+  [{ kind: 'openia' }, 'kind', /is no kind of provider\. There are openai, /],
+  [
+    { kind: 'openai', auth: 'none' },
+    'auth',
+    /does not fit the kind openai: write auth: \{ key_env/,
+  ],
+  [{ kind: 'openai', auth: { aws: {} } }, 'auth', /does not fit the kind openai/],
+  [{ kind: 'openai', auth: { key_env: 'A', key_file: '/b' } }, 'auth', /names 2 ways/],
+  [{ kind: 'openai', ...key, api_key_env: 'TEST_MODELS_KEY' }, 'auth', /names 2 ways/],
+  [{ kind: 'openai', auth: {} }, 'auth', /is missing: write auth/],
+  [{ kind: 'openai', auth: { key: 'sk-1' } }, 'auth.key', /there is no such key/],
+  [{ kind: 'openai', auth: { key_file: 'here' } }, 'auth.key_file', /whole path/],
+  [{ kind: 'openai', ...key, shape: 'anthropic' }, 'shape', /speaks openai only/],
+  [{ kind: 'azure', ...key }, 'resource', /is missing: the kind azure is found by it/],
+  ...['acme.eu', 'acme/x', 'acme eu', '-acme', 'acme@evil', '', 'a'.repeat(64)].map(
+    (resource) =>
+      [{ kind: 'azure', ...key, resource }, 'resource', /must be the name alone/] as const,
+  ),
+  [{ kind: 'azure', ...key, resource: 'a', api_version: '2024/10' }, 'api_version', /date such as/],
+  [{ kind: 'openai', ...key, resource: 'acme' }, 'resource', /says nothing to the kind openai/],
+  [{ kind: 'vllm', auth: 'none' }, 'base_url', /no server is known/],
+  [{ shape: 'openai', base_url: 'http://a/v1' }, 'provider', /is missing/],
+  [{ provider: 'a', base_url: 'http://a/v1' }, 'shape', /is missing/],
+  [
+    { kind: 'openai', ...key, models: [{ name: 'm', upstream: 'a b' }] },
+    'models[0].upstream',
+    /has a space/,
+  ],
+  [{ kind: 'openai', ...key, models: ['m', { name: 'm' }] }, 'models[1]', /stands here twice/],
+  [{ kind: 'openai', ...key, models: [{ upstream: 'm' }] }, 'models[0].name', /is missing/],
+  [{ kind: 'openai', ...key, drop: ['max_tokens'] }, 'drop[0]', /cannot be left out/],
+  [{ kind: 'openai', ...key, rename: { model: 'm' } }, 'rename.model', /cannot be left out/],
+  [
+    { kind: 'openai', ...key, headers: { Authorization: 'x' } },
+    'headers.Authorization',
+    /named in auth/,
+  ],
+  [{ kind: 'openai', ...key, headers: { host: 'x' } }, 'headers.host', /gateway itself/],
+  [{ kind: 'openai', ...key, headers: { 'x-a': 'b\r\nc' } }, 'headers.x-a', /line of ASCII/],
+  [{ kind: 'openai', ...key, price_factor: -1 }, 'price_factor', /./],
+])('%j is refused by its path and with its mend', (target, at, words) => {
+  const problems = problemsOf(target);
+  expect(problems).toContainEqual({
+    path: `providers.targets[0].${at}`,
+    message: expect.stringMatching(words),
+  });
+});
+
+test('two targets of one provider have one price list, so one factor', () => {
+  const azure = { kind: 'azure', resource: 'acme', ...key };
+  expect(problemsOf({ ...azure, price_factor: 1.1 }, azure)).toEqual([
+    {
+      path: 'providers.targets[1].price_factor',
+      message: expect.stringMatching(
+        /has the factor 1\.1 at another target.*"provider" of its own/,
+      ),
+    },
+  ]);
+  expect(problemsOf({ ...azure, price_factor: 1.1, provider: 'azure-eu' }, azure)).toEqual([]);
+});
+
+test('the identity of the machine is used only where the process says so', () => {
+  const azure = { kind: 'azure', resource: 'acme', auth: { entra: 'managed_identity' } };
+  expect(() => parse(azure)).toThrow(/GATEWAY_AMBIENT_AUTH names azure/);
+  process.env.GATEWAY_AMBIENT_AUTH = 'azure';
+  expect(parse(azure).providers.targets).toHaveLength(1);
+  const { resource: _, ...rest } = azure;
+  const elsewhere = { ...rest, base_url: 'https://evil.example/openai' };
+  expect(() => parse(elsewhere)).toThrow(/base_url: a token goes to the host of its kind alone/);
+  expect(() => parse({ ...azure, headers: { 'x-a': 'b' } })).toThrow(/headers: /);
+  process.env.GATEWAY_AMBIENT_ORIGINS = 'https://evil.example';
+  expect(parse(elsewhere).providers.targets).toHaveLength(1);
+});
+
+test('a key in a file must be one that can be read', () => {
+  const file = path.join(mkdtempSync(path.join(tmpdir(), 'svc-key-')), 'key');
+  const target = { kind: 'openai', auth: { key_file: file } };
+  expect(() => parse(target)).toThrow(`providers.targets[0].auth.key_file: the file ${file}`);
+  writeFileSync(file, 'sk-1\n');
+  expect(parse(target).providers.targets).toHaveLength(1);
+});

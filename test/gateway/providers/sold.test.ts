@@ -1,0 +1,185 @@
+import { gatewayKey, lastCharge, post } from '../../support/gateway';
+import { ask, clock, openSold, options, targets, url, visits, world } from './sold';
+
+// The same models by every way in: asked as each provider wants it, and charged alike.
+
+const messages = ['aws-claude', 'aws-arn', 'aws-key', 'gcp-claude', 'foundry'];
+const chats = ['aws-chat', 'gcp-chat', 'az', 'az-old', 'mistral', 'gemini'];
+
+const usage_fault = '[[fault:usage prompt=1000 completion=40 cached=0]]';
+
+test.each([...messages, ...chats])(
+  '%s answers, whole and in a stream, at one price',
+  async (model) => {
+    const is_message = messages.includes(model);
+    const nanos = is_message ? 1_000n * 3_000n + 40n * 15_000n : 1_000n * 2_000n + 40n * 8_000n;
+    for (const stream of [false, true]) {
+      const { status, text, charge } = await ask(model, `Hello ${usage_fault}`, { stream });
+      expect([status, text]).toEqual([200, expect.stringContaining('Hello')]);
+      if (stream && is_message) expect(text).toContain('event: message_stop');
+      if (stream && !is_message) expect(text).toContain('data: [DONE]');
+      const { actual_cost_nanos, usage_source } = await charge();
+      expect({ stream, actual_cost_nanos, usage_source }).toEqual({
+        stream,
+        actual_cost_nanos: nanos,
+        usage_source: 'upstream',
+      });
+    }
+  },
+);
+
+test.each(messages)('chat completions reach Claude at %s, tools and all', async (model) => {
+  const caller = await gatewayKey(world.api, world.org.org_id);
+  const tools = [
+    {
+      type: 'function',
+      function: { name: 'f', parameters: { type: 'object', properties: { a: {} } } },
+    },
+  ];
+  for (const stream of [false, true]) {
+    const body = {
+      model,
+      max_tokens: 64,
+      stream,
+      tools,
+      messages: [{ role: 'user', content: `Call it ${usage_fault}` }],
+    };
+    const { status, text } = await post(`${url}/v1/unified/chat/completions`, caller, body);
+    expect([status, text]).toEqual([200, expect.stringContaining('tool_calls')]);
+    const { actual_cost_nanos } = await lastCharge(world, world.org.org_id);
+    expect(actual_cost_nanos).toBe(1_000n * 3_000n + 40n * 15_000n);
+  }
+});
+
+test('an id with colons and an ARN with slashes are one segment of what is signed', async () => {
+  await ask('aws-claude', 'Hello');
+  expect(visits[0]?.path).toBe('/model/eu.anthropic.claude-opus-5-5-v1%3A0/invoke');
+  await ask('aws-arn', 'Hello', { stream: true });
+  expect(visits[0]?.path).toMatch(/^\/model\/arn%3Aaws%3A[\w%-]+%2Fclaude%2Fx1\/invoke-with-resp/);
+  expect(visits[0]?.body).not.toHaveProperty('model');
+});
+
+test('each attempt has a signature of its own', async () => {
+  const at = await openSold({
+    providers: { targets: targets(), fallback: { retries: 1, backoff_ms: 1_100 } },
+  });
+  const { status } = await ask('aws-claude', 'Hello [[fault:throttled]]', { at });
+  expect(status).toBe(429);
+  const signatures = visits.map(({ headers }) => headers.authorization);
+  expect(signatures).toHaveLength(2);
+  expect(new Set(signatures).size).toBe(2);
+});
+
+test('a clock that is ten minutes off is told to the operator, and to no client', async () => {
+  clock.off_ms = 600_000;
+  const { status, text } = await ask('aws-claude', 'Hello');
+  clock.off_ms = 0;
+  expect([status, text]).toEqual([
+    502,
+    expect.stringContaining("The provider refused this gateway's own account."),
+  ]);
+  expect(text).not.toContain('ignature');
+});
+
+test.each([
+  ['throttled', 429],
+  ['exception after=0', 429],
+  ['exception after=1', 429],
+])(
+  '%s is an error with its status and words, before a byte of an answer',
+  async (fault, status) => {
+    const asked = await ask('aws-claude', `Hello [[fault:${fault}]]`, { stream: true });
+    expect([asked.status, asked.text]).toEqual([status, expect.stringContaining('Too many')]);
+    expect(JSON.parse(asked.text)).toMatchObject({
+      type: 'error',
+      error: { type: expect.any(String) },
+    });
+  },
+);
+
+test.each(['exception after=4', 'crc after=4', 'half after=4'])(
+  '%s in a stream ends it with an error, and what was delivered is charged',
+  async (fault) => {
+    const { status, text, charge } = await ask('aws-claude', `Hello [[fault:${fault} ]]`, {
+      stream: true,
+    });
+    expect(status).toBe(200);
+    expect(text).toContain('content_block_delta');
+    expect(text).toContain('event: error');
+    expect(text).not.toContain('message_stop');
+    const { actual_cost_nanos } = await charge();
+    expect(actual_cost_nanos).toBeGreaterThan(0n);
+  },
+);
+
+test('frames may be split at every byte, and one without a type is none', async () => {
+  const fault = `Hello ${usage_fault} [[fault:bytes untyped after=3]]`;
+  const { status, text, charge } = await ask('aws-claude', fault, { stream: true });
+  expect(status).toBe(200);
+  expect(text).toContain('event: message_stop');
+  expect(text).not.toContain('no event');
+  expect((await charge()).actual_cost_nanos).toBe(1_000n * 3_000n + 40n * 15_000n);
+});
+
+test.each([false, true])(
+  'what a cache gave is charged once, told late or early (late: %s)',
+  async (late) => {
+    const fault = `[[fault:usage prompt=10 completion=40 cached=9000${late ? ' late-usage' : ''}]]`;
+    const { charge } = await ask('aws-claude', `Hello ${fault}`, { stream: true });
+    const { usage, actual_cost_nanos } = await charge();
+    expect(usage).toMatchObject({ prompt_tokens: 9_010, cached_tokens: 9_000 });
+    expect(actual_cost_nanos).toBe(10n * 3_000n + 9_000n * 300n + 40n * 15_000n);
+  },
+);
+
+test('a coding agent passes every way to Claude with all that it sends', async () => {
+  const headers = {
+    'anthropic-version': '2023-06-01',
+    'anthropic-beta': 'claude-code-20250219,interleaved-thinking-2025-05-14',
+  };
+  const body = {
+    service_tier: 'auto',
+    metadata: { user_id: 'u' },
+    system: [
+      { type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral', scope: 'global' } },
+    ],
+  };
+  for (const model of ['aws-claude', 'gcp-claude', 'foundry']) {
+    const { status, text } = await ask(model, 'Hello', { headers, body, stream: true });
+    expect([model, status, text]).toEqual([model, 200, expect.stringContaining('message_stop')]);
+  }
+});
+
+test('a token of Google is asked for once, renewed once, and by no failing request', async () => {
+  const { vertex } = options;
+  const at = await openSold();
+  const before = vertex.tokens.size;
+  const asks = () =>
+    Promise.all(Array.from({ length: 8 }, () => ask('gcp-claude', 'Hello', { at })));
+  for (const { status } of await asks()) expect(status).toBe(200);
+  expect(vertex.tokens.size).toBe(before + 1);
+  // Dead ahead of its time, as after a change of rights.
+  for (const token of vertex.tokens.keys()) vertex.tokens.set(token, 0);
+  for (const { status } of await asks()) expect(status).toBe(200);
+  expect(vertex.tokens.size).toBe(before + 2);
+});
+
+test('without a token the circuit opens, and no client is told why', async () => {
+  const at = await openSold({ circuit_breaker: { failures: 2, open_ms: 60_000 } });
+  options.vertex.is_down = true;
+  const answers = [];
+  for (let count = 0; count < 3; count += 1) answers.push(await ask('gcp-claude', 'Hello', { at }));
+  options.vertex.is_down = false;
+  expect(answers.map(({ status }) => status)).toEqual([502, 502, 503]);
+  expect(visits.filter(({ url: path }) => path.startsWith('/vertex'))).toEqual([]);
+}, 60_000);
+
+test('a filter of Azure is told in its words, with its code', async () => {
+  for (const model of ['az', 'az-old']) {
+    const { status, text } = await ask(model, 'Please filter this');
+    expect(status).toBe(400);
+    expect(JSON.parse(text)).toMatchObject({
+      error: { code: 'content_filter', message: expect.stringContaining('was filtered') },
+    });
+  }
+});
