@@ -191,6 +191,24 @@ test('usage is not asked of a provider that gives it unasked, and is read where 
   expect((await charge()).actual_cost_nanos).toBe(200_000n);
 });
 
+test('chunks of Azure pass untouched: filters without a choice, a choice without a delta', async () => {
+  const url = await openKind({ kind: 'azure', api_version: '2024-10-21' });
+  const chunk = (more: object) =>
+    `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', model: '', ...more })}\n\n`;
+  const filters = { prompt_filter_results: [{ prompt_index: 0, content_filter_results: {} }] };
+  const said = [
+    chunk({ choices: [], ...filters }),
+    chunk({ choices: [{ index: 0, delta: { role: 'assistant', content: 'Hi' } }] }),
+    chunk({ choices: [{ index: 0, content_filter_offsets: { check_offset: 1 } }] }),
+    chunk({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }),
+  ];
+  upstream.play([...said, chunk({ choices: [], usage }), 'data: [DONE]\n\n']);
+  const { status, text, charge } = await ask(url, { ...hello, stream: true });
+  // The client has not asked for the chunk of usage.
+  expect([status, text]).toEqual([200, `${said.join('')}data: [DONE]\n\n`]);
+  expect((await charge()).actual_cost_nanos).toBe(200_000n);
+});
+
 test('a new provider of a known wire is one row, and nothing else', async () => {
   kinds.set('acme', {
     name: 'acme',

@@ -222,3 +222,12 @@ export async function ask(
   const answer = await post(`${at}${path_of}`, caller, body, more.headers);
   return { ...answer, charge: () => lastCharge(world, world.org.org_id) };
 }
+
+/** A gateway whose warnings and errors are kept. */
+export async function openTold() {
+  const made = await world.openGateway({ settings: { providers: { targets: targets() } } });
+  const told: unknown[][] = [];
+  const keep = (...given: unknown[]) => void told.push(given);
+  Object.assign(made.gateway.log, { info: keep, warn: keep, error: keep });
+  return { made, told };
+}
