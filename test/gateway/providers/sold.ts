@@ -124,6 +124,7 @@ beforeAll(async () => {
   const bearers = new Set<string>();
   options = {
     models_url: world.models_url,
+    keys: new Set(['upstream-secret']),
     sts: {
       keys,
       role_arn: 'arn:aws:iam::123456789012:role/svc',
