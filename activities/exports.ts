@@ -9,6 +9,7 @@ import * as steps from '../domain/exports/steps';
 import { type Db, withRetry } from '../domain/sql';
 import { copyText } from '../exports/copy-text';
 import { atTarget, type TargetOf } from '../exports/open';
+import { paced } from '../exports/pace';
 import type { ExportTarget } from '../exports/target';
 import { digestOf, writePart } from '../exports/write';
 
@@ -61,6 +62,7 @@ export function createExportSteps(db: Db, targetOf: TargetOf) {
       const { status } = await steps.placeOf(db, export_id);
       if (status === 'running') {
         await writeManifest(db, targetOf, export_id, life);
+        await tidy(db, targetOf, export_id);
         await withRetry(() => steps.complete(db, export_id));
       }
       return progressOf(db, export_id);
@@ -131,7 +133,7 @@ async function writeFile(db: Db, targetOf: TargetOf, part: Part, life: Life): Pr
   };
   await published(await targetOf(place), { name, ...life }, async (file) => {
     const { format } = place;
-    const pages = pagesOf(db, part, copyText);
+    const pages = pagesOf(db, part, paced(copyText, life.signal));
     const made = await writePart({ file, format, columns: columnsOf(kind), pages, onPage });
     return { ...made, record: () => steps.written(db, part, made) };
   });
@@ -177,6 +179,12 @@ function published(
       await target.discard(draft);
     }
   });
+}
+
+async function tidy(db: Db, targetOf: TargetOf, export_id: string): Promise<void> {
+  const place = await steps.placeOf(db, export_id);
+  const folder = folderOf({ ...place, id: export_id });
+  await atTarget(await targetOf(place), (target) => target.tidy(folder));
 }
 
 async function clear(

@@ -11,6 +11,7 @@ import * as storedIds from '../domain/ledger/stored-ids';
 import * as tickets from '../domain/ledger/tickets';
 import * as verdicts from '../domain/ledger/verdicts';
 import * as notices from '../domain/notices/messages';
+import * as recipients from '../domain/notices/recipients';
 import * as cancellation from '../domain/payments/cancellation';
 import * as paymentEvents from '../domain/payments/events';
 import * as refunds from '../domain/payments/refunds';
@@ -242,8 +243,12 @@ function noticeActivities(db: Db, secrets: Secrets, ways: NoticeWays) {
       refusable(() => notices.adoptOrphans(db, limit)),
     /** How many keys were told of because they end within a week. */
     tellExpiringKeys: () => refusable(() => notices.tellExpiringKeys(db)),
-    /** Notices and messages of over 90 days are forgotten. */
-    forgetNotices: () => refusable(() => notices.forget(db)),
+    /** Notices and messages of over 90 days are forgotten, codes that were mailed after a day. */
+    forgetNotices: () =>
+      refusable(async () => {
+        await notices.forget(db);
+        await recipients.forgetCodes(db);
+      }),
   };
 }
 

@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { parseArgs } from 'node:util';
 import { parse } from 'yaml';
+import type { ZodError } from 'zod';
 import { actAs } from '../domain/audit-events';
 import { isAppError } from '../domain/errors';
 import * as configs from '../domain/gateways/configs';
@@ -13,6 +14,7 @@ import * as imports from '../domain/prices/imports';
 import { makePlan, nameOf, type Plan, type Served } from '../domain/prices/plan';
 import { seller_names, sellerOf } from '../domain/prices/sellers';
 import { type ServedModels, servedBy } from '../domain/prices/served';
+import { undo } from '../domain/prices/undo';
 import type { Db } from '../domain/sql';
 import { catalogOf } from '../price-catalogs/given';
 import { ConfigError } from '../runtime/config';
@@ -59,7 +61,7 @@ async function run(db: Db, args: string[], print: Print): Promise<number> {
     return 0;
   }
   if (verb === 'apply') return apply(db, named, values, print);
-  if (verb === 'undo') return undo(db, named, print);
+  if (verb === 'undo') return giveBack(db, named, print);
   throw new ConfigError(usage);
 }
 
@@ -84,6 +86,9 @@ async function propose(db: Db, values: Values, print: Print): Promise<number> {
     );
   const factors = { ...found.factors, ...factorsOf(values.factor ?? []) };
   const plan = await makePlan(db, catalogs, { served, whole }, factors);
+  const read = answers.plan.safeParse(plan);
+  if (!read.success)
+    throw new ConfigError(`The plan cannot be taken over: ${problemOf(read.error)}`);
   writeFileSync(values.out, `${JSON.stringify(plan, null, 2)}\n`);
   for (const line of diffLines(await diff(db, plan))) print(line);
   print(
@@ -142,10 +147,11 @@ function readPlan(file: string): Plan {
   }
   const read = answers.plan.safeParse(data);
   if (read.success) return read.data as Plan;
-  const [first] = read.error.issues;
-  throw new ConfigError(
-    `${file} is no plan of prices: ${first?.path.join('.')}: ${first?.message}`,
-  );
+  throw new ConfigError(`${file} is no plan of prices: ${problemOf(read.error)}`);
+}
+
+function problemOf({ issues: [first] }: ZodError): string {
+  return `${first?.path.join('.')}: ${first?.message}`;
 }
 
 function textOf(file: string): string {
@@ -162,51 +168,77 @@ async function apply(db: Db, file: string, values: Values, print: Print): Promis
   for (const line of diffLines(found)) print(line);
   const take = [...(values.take ?? [])];
   let skip_asking = values['skip-asking'] === true;
+  const free = [...(values.free ?? [])];
+  let chosen = plan;
   if (values.yes !== true) {
     if (!process.stdin.isTTY) throw new ConfigError('Without a terminal, say --yes.');
-    const answer = await ask(found, take);
-    if (answer === undefined) {
+    const said = await ask(found, new Set([...take, ...free]));
+    take.push(...said.take);
+    free.push(...said.free);
+    const left = new Set(said.left);
+    // What got a no is no part of the plan; what asks and got none is left as it is.
+    chosen = { ...plan, rows: plan.rows.filter((row) => !left.has(nameOf(row))) };
+    skip_asking = true;
+    if (said.count + take.length + free.length === 0) {
       print('Nothing is changed.');
       return 1;
     }
-    skip_asking = true;
-    take.push(...answer);
   }
-  const consent = { take, free: values.free ?? [], skip_asking };
+  const consent = { take, free, skip_asking };
   const made = await db.transaction(async (trx) => {
     await actAs(trx, { actor: 'terminal' });
-    return imports.apply(trx, plan, consent, 'terminal');
+    return imports.apply(trx, chosen, consent, 'terminal');
   });
   print(`${made.id}: ${made.prices} prices. The way back: npm run admin -- prices undo ${made.id}`);
   return 0;
 }
 
-/** A yes for each group. Undefined: nothing is to be done. */
-async function ask({ rows }: Diff, taken: readonly string[]): Promise<string[] | undefined> {
+interface Said {
+  take: string[];
+  free: string[];
+  /** Rows of groups that got a no. */
+  left: string[];
+  /** Rows of groups that got a yes. */
+  count: number;
+}
+
+/** A yes for each group, and for each row that asks or that a person set. */
+async function ask({ rows }: Diff, named: ReadonlySet<string>): Promise<Said> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout });
   const isYes = async (question: string) =>
     /^y(es)?$/i.test(await terminal.question(`${question} [y/N] `));
-  const in_group = (group: string) => rows.filter((row) => row.group === group);
+  const in_group = (group: string) =>
+    rows.filter((row) => row.group === group && !named.has(nameOf(row)));
+  const said: Said = { take: [], free: [], left: [], count: 0 };
   try {
-    const plain = in_group('new').length + in_group('changed').length;
-    if (plain > 0 && !(await isYes(`Take ${plain} new and changed prices?`))) return undefined;
-    const more: string[] = [];
-    for (const row of in_group('asks').filter((one) => !one.is_empty))
-      if (
-        !taken.includes(nameOf(row)) &&
-        (await isYes(`${nameOf(row)}: ${row.doubts.join('; ')}. Take it?`))
-      )
-        more.push(nameOf(row));
-    return plain + more.length + taken.length === 0 ? undefined : more;
+    for (const group of ['new', 'changed']) {
+      const own = in_group(group);
+      if (own.length === 0) continue;
+      if (await isYes(`Take ${own.length} ${group} prices?`)) said.count += own.length;
+      else said.left.push(...own.map(nameOf));
+    }
+    for (const row of in_group('asks')) {
+      const name = nameOf(row);
+      if (row.may_be_free && (await isYes(`${name}: no amount is listed. Does it cost nothing?`)))
+        said.free.push(name);
+      if (!row.is_empty && (await isYes(`${name}: ${row.doubts.join('; ')}. Take it?`)))
+        said.take.push(name);
+    }
+    const kept = in_group('kept').filter(({ is_empty }) => !is_empty);
+    if (kept.length > 0 && (await isYes(`Go through ${kept.length} prices that were set by hand?`)))
+      for (const row of kept)
+        if (await isYes(`${nameOf(row)}: take the catalog's in its place?`))
+          said.take.push(nameOf(row));
+    return said;
   } finally {
     terminal.close();
   }
 }
 
-async function undo(db: Db, id: string, print: Print): Promise<number> {
+async function giveBack(db: Db, id: string, print: Print): Promise<number> {
   const { restored, removed, kept } = await db.transaction(async (trx) => {
     await actAs(trx, { actor: 'terminal' });
-    return imports.undo(trx, id, 'terminal');
+    return undo(trx, id, 'terminal');
   });
   print(
     `${restored.length} prices are back at the version before, ${removed.length} are gone again.`,

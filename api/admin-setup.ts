@@ -14,7 +14,15 @@ const KEY = 'SVC_GATEWAY_KEY';
 // A tag has no blanks and no commas.
 const folder = '$(basename "$PWD" | tr -c "A-Za-z0-9\\n" -)';
 
-const clients: Record<string, { words: string; lines: (place: Place) => string[] }> = {
+interface Client {
+  /** Where its lines go. */
+  words: string;
+  lines: (place: Place) => string[];
+  /** It sends no headers of one's own: neither project nor session. */
+  has_no_headers?: true;
+}
+
+const clients: Record<string, Client> = {
   'claude-code': {
     words: 'in the shell that starts claude',
     lines: ({ gateway, model, project }) => [
@@ -43,10 +51,14 @@ const clients: Record<string, { words: string; lines: (place: Place) => string[]
       'wire_api = "responses"',
       `http_headers = { "x-svc-tags" = "project-${project ?? 'codex'}" }`,
       'env_http_headers = { "x-session-id" = "SVC_SESSION_ID" }',
+      '',
+      '# In the shell that starts codex, for a session of its own on the bill:',
+      '# export SVC_SESSION_ID=$(cat /proc/sys/kernel/random/uuid 2>/dev/null || uuidgen)',
     ],
   },
   cursor: {
     words: 'in Settings > Models; its servers make the calls, so they must reach the gateway',
+    has_no_headers: true,
     lines: ({ gateway, model }) => [
       `OpenAI API Key            the value of ${KEY}`,
       `Override OpenAI Base URL  ${gateway}/v1`,
@@ -80,6 +92,7 @@ const clients: Record<string, { words: string; lines: (place: Place) => string[]
   },
   aider: {
     words: 'in the shell that starts aider',
+    has_no_headers: true,
     lines: ({ gateway, model }) => [
       `export OPENAI_API_BASE=${gateway}/v1`,
       `export OPENAI_API_KEY=$${KEY}`,
@@ -114,6 +127,10 @@ function given(args: string[]) {
   const found = clients[parsed.positionals[0] ?? ''];
   if (found === undefined || gateway === undefined || model === undefined)
     throw new ConfigError(usage);
+  if (project !== undefined && found.has_no_headers)
+    throw new ConfigError(
+      `${parsed.positionals[0]} sends no headers of one's own: its calls are told apart by their key. Leave --project out.`,
+    );
   // Everything stands in lines of a shell or a file.
   for (const [name, value] of Object.entries({ model, project }))
     if (value !== undefined && !/^[\w./:@+-]{1,128}$/.test(value))

@@ -22,7 +22,9 @@ import { runPrices } from './admin-prices';
 import { runSetup } from './admin-setup';
 import { runSpend } from './admin-spend';
 
-const commands: Record<string, { words: string; run: Command }> = {
+type Row = { words: string } & ({ run: Command } | { runAlone: (args: string[]) => number });
+
+const commands: Record<string, Row> = {
   bootstrap: {
     words:
       'print the value of a new platform admin key, named platform-admin unless a name is given',
@@ -62,7 +64,8 @@ const commands: Record<string, { words: string; run: Command }> = {
   setup: {
     words:
       'print what a coding agent is to be told of the gateway: "setup claude-code --gateway URL --model name"',
-    run: async (_db, args) => runSetup(args, print),
+    // Developers run it on machines that reach no database.
+    runAlone: (args) => runSetup(args, print),
   },
   outbox: {
     words: 'list the messages to Temporal that were given up; "outbox resend" sends them once more',
@@ -82,11 +85,6 @@ type Command = (db: Db, args: string[]) => Promise<number>;
  * itself.
  */
 export async function main([name, ...args]: string[]): Promise<void> {
-  // It asks no database: developers run it on machines that reach none.
-  if (name === 'setup') {
-    process.exitCode = runSetup(args, print);
-    return;
-  }
   const command = commands[name ?? ''];
   if (command === undefined) {
     print(
@@ -102,6 +100,10 @@ export async function main([name, ...args]: string[]): Promise<void> {
     if (error.code !== 'EPIPE') throw error;
     process.exit();
   });
+  if ('runAlone' in command) {
+    process.exitCode = command.runAlone(args);
+    return;
+  }
   const db = openDatabase(databaseUrl(), 2, 'admin');
   try {
     process.exitCode = await command.run(db, args);

@@ -20,6 +20,7 @@ import { openRefused } from './http/refused';
 import { openBatches } from './ledger/batches';
 import { openSpendFolds } from './ledger/spend-folds';
 import { openWaiters } from './ledger/waiters';
+import { openWorkerWatch } from './notices/worker-watch';
 
 const DRAIN_MS = 6_000;
 const REQUEST_MS = 30_000;
@@ -40,6 +41,7 @@ export async function main(): Promise<void> {
   const spend_folds = openSpendFolds({ db, log });
   const refused_requests = openRefused(db, log);
   const temporal = openTemporal({ ...temporalAddress(temporalVariables()), namespace }, db);
+  const worker_watch = openWorkerWatch({ db, temporal, log });
   const secrets = createSecrets(config.SVC_SECRETS_KEY);
   const tracing = await openProcessTracing('api', config, log);
   let is_draining = false;
@@ -56,7 +58,8 @@ export async function main(): Promise<void> {
   const stop = async () => {
     if (is_draining) return;
     is_draining = true;
-    await Promise.all([waiters.close(), config_watch.close(), spend_folds.close()]);
+    const loops = [waiters, config_watch, spend_folds, worker_watch];
+    await Promise.all(loops.map((loop) => loop.close()));
     server.close();
     server.closeIdleConnections();
     const timer = setInterval(() => server.closeIdleConnections(), 100);

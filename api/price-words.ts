@@ -25,7 +25,17 @@ export function diffLines({ rows, missing, gone }: Diff): string[] {
   if (later.length > 0)
     lines.push(
       `Coming: ${later.length}`,
-      ...later.map((row) => `  ${nameOf(row)} from ${row.coming.join(', ')}`),
+      ...later.flatMap((row) =>
+        row.coming.map(
+          ({ from, changes }) => `  ${nameOf(row)} from ${from}: ${changes.map(words).join(', ')}`,
+        ),
+      ),
+    );
+  const withdrawn = rows.filter((row) => row.withdrawn.length > 0);
+  if (withdrawn.length > 0)
+    lines.push(
+      `Planned before, and listed no more: ${withdrawn.length}`,
+      ...withdrawn.map((row) => `  ${nameOf(row)} from ${row.withdrawn.join(', ')}`),
     );
   const losing = rows.filter(({ lost }) => lost.length > 0);
   if (losing.length > 0)
@@ -65,8 +75,9 @@ function lineOf(row: DiffRow): string {
   return `  ${nameOf(row)}${said}${fresh}  [${row.catalog}${by}]${why}`;
 }
 
-function whyOf({ doubts, is_empty }: DiffRow): string {
-  return [...(is_empty ? ['no amount is listed: free, or unknown'] : []), ...doubts].join('; ');
+function whyOf({ doubts, is_empty, may_be_free }: DiffRow): string {
+  const empty = may_be_free ? 'no amount is listed: free, or unknown' : 'no amount has a place';
+  return [...(is_empty ? [empty] : []), ...doubts].join('; ');
 }
 
 function words({ amount, was, now, percent }: AmountChange): string {

@@ -44,7 +44,12 @@ export const types = [
   'gateway.config_rejected',
   'gateway.silent',
   'audit.broken',
+  'worker.missing',
+  'worker.behind',
+  'outbox.parked',
   'prices.checked',
+  'prices.imported',
+  'prices.import_undone',
   'notice.disabled',
 ] as const;
 
@@ -266,6 +271,17 @@ export async function tellBroken(db: Db, count: number): Promise<void> {
     `select append_event('${PLATFORM_STREAM}', 'audit.broken', jsonb_build_object('broken', :count::int)) where :count::int > 0`,
     { count },
   );
+}
+
+/** Says to the platform that prices were imported, or that an import was undone. */
+export async function tellImport(
+  db: Db,
+  type: 'prices.imported' | 'prices.import_undone',
+  told: { import_id: string; actor: string; prices: number },
+): Promise<void> {
+  await many(db, `select append_event('${PLATFORM_STREAM}', :type, :told::jsonb)`, {
+    ...{ type, told: JSON.stringify(told) },
+  });
 }
 
 /** Says to the platform what a check of prices found, if anything is to be mended. */

@@ -97,13 +97,16 @@ export interface OutboxCounts {
   parked: number;
   /** Since when the oldest message waits; null if none does. */
   oldest_waiting_since: Date | null;
+  /** When the last one was given up; null if none is kept. */
+  newest_parked_at: Date | null;
 }
 
 export function counts(db: Db): Promise<OutboxCounts> {
   return one<OutboxCounts>(
     db,
     `select count(*) filter (where parked_at is null)::int as waiting, count(*) filter (where parked_at is not null)::int as parked,
-       min(created_at) filter (where parked_at is null) as oldest_waiting_since
+       min(created_at) filter (where parked_at is null) as oldest_waiting_since,
+       max(parked_at) as newest_parked_at
      from outbox`,
   );
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { mkdir, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -18,14 +18,45 @@ export async function draftIn(folder: string, base: string, attempt: string): Pr
   return path.join(folder, `${prefix}${attempt}`);
 }
 
+/** Deletes what killed workers left in a folder whose files are all written. */
+export async function deleteDrafts(folder: string): Promise<void> {
+  const names = await readdir(folder).catch(unlessMissing);
+  for (const name of names ?? [])
+    if (name.startsWith('.')) await rm(path.join(folder, name), { force: true });
+}
+
+function unlessMissing(error: NodeJS.ErrnoException): undefined {
+  if (error.code !== 'ENOENT') throw error;
+}
+
+const OWN = 'svc-export-drafts-';
+/** Longer than a step may take: nobody writes on what was not touched since. */
+const LEFT_MS = 7 * 3_600_000;
+
 let own: string | undefined;
 
 /** A folder that this process alone may look into, and that is removed as it ends. */
 export function ownDrafts(): string {
   if (own !== undefined) return own;
+  removeLeft();
   // With mode 0700, under a name that nobody can have taken before.
-  const folder = mkdtempSync(path.join(tmpdir(), 'svc-export-drafts-'));
+  const folder = mkdtempSync(path.join(tmpdir(), OWN));
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
   own = folder;
   return folder;
+}
+
+/** Removes the folders of processes of this user that were killed. */
+export function removeLeft(now = Date.now()): void {
+  for (const name of readdirSync(tmpdir())) {
+    if (!name.startsWith(OWN)) continue;
+    const folder = path.join(tmpdir(), name);
+    try {
+      const touched = [folder, ...readdirSync(folder).map((file) => path.join(folder, file))];
+      if (touched.every((one) => statSync(one).mtimeMs < now - LEFT_MS))
+        rmSync(folder, { recursive: true });
+    } catch {
+      // It is another user's, or its process has just removed it.
+    }
+  }
 }

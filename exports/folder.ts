@@ -5,7 +5,7 @@ import path from 'node:path';
 import { AppError } from '../domain/errors';
 import { folderMarker, knownMarker } from '../domain/exports/steps';
 import type { Db } from '../domain/sql';
-import { draftIn, FOLDER_MODE } from './drafts';
+import { deleteDrafts, draftIn, FOLDER_MODE } from './drafts';
 import type { ExportTarget } from './target';
 
 /** The file that tells the folder apart from another one of the same path. */
@@ -33,6 +33,7 @@ export function openFolder({ db, dir }: Folder): ExportTarget {
       await folder.sync().finally(() => folder.close());
     },
     discard: (draft) => rm(draft, { force: true }),
+    tidy: (folder) => deleteDrafts(at(folder)),
     async clear(folder) {
       await requireShared({ db, dir });
       await rm(at(folder), { recursive: true, force: true });

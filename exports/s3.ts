@@ -108,6 +108,8 @@ export function openStore(
       }
     },
     discard: (draft) => rm(draft, { force: true }),
+    // They are of this process, not of the export.
+    tidy: async () => undefined,
     clear(folder, signal) {
       const within = () => ({ abortSignal: either(signal, AbortSignal.timeout(ask_ms)) });
       const at = { client, Bucket, Prefix: `${folder}/`, within };

@@ -3,6 +3,7 @@ import { closeSnapshot, retire, type Snapshot } from './call/snapshot';
 import { servedModels } from './config/targets';
 import { encodingOf } from './counting/tokenizer';
 import { families } from './families/table';
+import { logMissingPrices } from './notices';
 import { isCovered } from './stages/policies';
 
 /**
@@ -36,7 +37,10 @@ export async function adopt(gateway: Gateway, snapshot: Snapshot): Promise<void>
   limits.use(snapshot.limits);
   const before = gateway.snapshot;
   gateway.snapshot = snapshot;
-  if (before !== snapshot) retire(before);
+  if (before === snapshot) return;
+  retire(before);
+  // The start does so once the control plane answers.
+  void logMissingPrices(gateway).catch((error) => gateway.log.warn({ err: error }, 'no prices'));
 }
 
 /** Logs which routes no policy looks at although there is a chain. */

@@ -5,10 +5,15 @@ import { newId } from '../domain/ids';
 import { conventions } from '../runtime/conventions';
 import { addToLine } from '../runtime/request-log';
 import { API_VERSION } from '../runtime/version';
+import { within } from '../runtime/within';
 import type { Gateway } from './call/call';
 import { bearerOf, type Configuration, checkReload } from './configuration';
+import { missingPrices } from './notices';
 import { type Route, routes } from './routes';
 import { limitUnpriced } from './stages/limit';
+
+// A probe waits no longer for what it says beside.
+const PRICES_MS = 250;
 
 /** The Koa app: the conventions, health, then the table of routes. */
 export function createApp(gateway: Gateway, configuration: Pick<Configuration, 'reload'>): Koa {
@@ -30,7 +35,7 @@ export function createApp(gateway: Gateway, configuration: Pick<Configuration, '
     const method = ctx.method === 'HEAD' ? 'GET' : ctx.method;
     // Anthropic's clients read the id under this name.
     ctx.set('request-id', ctx.state.request_id as string);
-    if (method === 'GET' && path === '/svc/health') answerHealth(ctx, gateway);
+    if (method === 'GET' && path === '/svc/health') await answerHealth(ctx, gateway);
     else if (method === 'POST' && path === '/svc/config/reload')
       await reload(ctx, gateway, configuration);
     else if (method === 'GET' && path === '/readyz') await answerReady(ctx, gateway);
@@ -79,8 +84,14 @@ function decoded(text: string): string {
   }
 }
 
-function answerHealth(ctx: Context, { snapshot }: Gateway): void {
-  ctx.body = { status: 'ok', version: API_VERSION, config_hash: snapshot.version };
+async function answerHealth(ctx: Context, gateway: Gateway): Promise<void> {
+  const { version } = gateway.snapshot;
+  // Kept for a minute; a control plane that is away holds up no probe.
+  const unpriced = await within(PRICES_MS, missingPrices(gateway)).catch(() => undefined);
+  ctx.body = {
+    ...{ status: 'ok', version: API_VERSION, config_hash: version },
+    ...(unpriced === undefined || unpriced.length === 0 ? {} : { unpriced_models: unpriced }),
+  };
 }
 
 /**

@@ -1,8 +1,11 @@
 import type { Context } from 'koa';
+import { decimalText, shifted } from '../domain/prices/decimals';
 import type { Gateway } from './call/call';
+import type { Price } from './control-plane/client';
+import { dearestOf } from './control-plane/prices';
 import type { Shape } from './providers/kind';
 import { notAllowed, unknownModel } from './stages/choose';
-import type { Listed } from './upstreams/targets';
+import type { Listed } from './upstreams/listing';
 
 // Until a provider says otherwise; both official SDKs want the member.
 const CREATED = 1_735_689_600;
@@ -36,13 +39,21 @@ function isServed({ snapshot }: Gateway, id: string, shapes: ReadonlySet<Shape>)
   return snapshot.providers.models(shapes, null).some(({ model }) => model === id);
 }
 
+/** A model that the caller may use, with the dearest price that a call of it may have. */
+interface Shown extends Listed {
+  price: Price | undefined;
+}
+
 async function callable(
   ctx: Context,
-  { snapshot }: Gateway,
+  { snapshot, control_plane }: Gateway,
   shapes: ReadonlySet<Shape>,
-): Promise<Listed[]> {
+): Promise<Shown[]> {
   const { allowed_models } = await snapshot.identifier.confirm(ctx.req);
-  return snapshot.providers.models(shapes, allowed_models);
+  const prices = (await control_plane.prices()) ?? [];
+  return snapshot.providers
+    .models(shapes, allowed_models)
+    .map((one) => ({ ...one, price: dearestOf(prices, one.priced) }));
 }
 
 // The Anthropic SDK asks the same path and expects its own shape.
@@ -50,11 +61,74 @@ function wantsAnthropic(ctx: Context): boolean {
   return ctx.get('anthropic-version') !== '';
 }
 
-function openaiModel({ model, provider }: Listed) {
-  return { id: model, object: 'model', created: CREATED, owned_by: provider };
+function openaiModel({ model, provider, price }: Shown) {
+  return {
+    ...{ id: model, object: 'model', created: CREATED, owned_by: provider },
+    ...(price === undefined ? {} : known(price)),
+  };
 }
 
-function anthropicModel({ model }: Listed) {
+function anthropicModel({ model, price }: Shown) {
   const created_at = new Date(CREATED * 1_000).toISOString();
-  return { type: 'model', id: model, display_name: model, created_at };
+  const { context_length, top_provider, ...rest } = price === undefined ? {} : known(price);
+  return {
+    ...{ type: 'model', id: model, display_name: model, created_at },
+    ...present({
+      max_input_tokens: context_length,
+      max_tokens: top_provider?.max_completion_tokens,
+    }),
+    ...rest,
+  };
+}
+
+interface Known {
+  context_length?: number | undefined;
+  top_provider?: { max_completion_tokens: number } | undefined;
+  architecture?: object | undefined;
+  supported_parameters?: readonly string[] | undefined;
+  pricing?: object | undefined;
+  svc?: object | undefined;
+}
+
+/**
+ * What is known of a model, under the names that OpenRouter gave these members and that clients
+ * read; both official SDKs ignore them. Prices are USD a token, or a call, as decimal text.
+ */
+function known({ metadata, max_output_tokens, ...price }: Price): Known {
+  const { context_length, input_modalities, output_modalities } = metadata ?? {};
+  const { supported_parameters, deprecation_date, successor } = metadata ?? {};
+  const most = max_output_tokens ?? metadata?.max_output_tokens;
+  return present({
+    context_length,
+    top_provider: most == null ? undefined : { max_completion_tokens: most },
+    architecture: orNothing({ input_modalities, output_modalities }),
+    supported_parameters,
+    pricing: present({
+      prompt: perToken(price.input_per_1m),
+      completion: perToken(price.output_per_1m),
+      input_cache_read: perToken(price.cached_input_per_1m),
+      input_cache_write: perToken(price.cache_write_per_1m),
+      request: decimalText(price.per_request),
+      web_search: decimalText(price.per_web_search ?? price.per_tool_call),
+    }),
+    svc: orNothing({ deprecation_date, successor }),
+  });
+}
+
+const PER_MILLION = 6;
+
+function perToken(per_million: number | null): string | undefined {
+  const amount = decimalText(per_million);
+  return amount === undefined ? undefined : shifted(amount, -PER_MILLION);
+}
+
+/** The members that have a value. */
+function present<Members extends object>(members: Members): Partial<Members> {
+  const entries = Object.entries(members).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as Partial<Members>;
+}
+
+function orNothing(members: object): object | undefined {
+  const found = present(members);
+  return Object.keys(found).length === 0 ? undefined : found;
 }

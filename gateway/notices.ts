@@ -16,17 +16,26 @@ export function logTrust({ snapshot, log }: Gateway): void {
     );
 }
 
-/** Warns of models that are served and would be refused, as they have no price. */
-export async function logMissingPrices({ snapshot, control_plane, log }: Gateway): Promise<void> {
+/** Served models that would be refused for want of a price; undefined while nobody knows prices. */
+export async function missingPrices({
+  snapshot,
+  control_plane,
+}: Pick<Gateway, 'snapshot' | 'control_plane'>): Promise<string[] | undefined> {
   const prices = await control_plane.prices();
-  if (prices === undefined) return;
+  if (prices === undefined) return undefined;
   const unpriced = snapshot.settings.providers.targets.flatMap((row) => {
     const provider = providerOf(row);
     return servedModels(row)
       .filter(({ priced }) => priceFor(prices, { provider, model: priced }) === undefined)
       .map(({ priced }) => `${provider}/${priced}`);
   });
-  if (unpriced.length === 0) return;
-  const models = [...new Set(unpriced)];
-  log.warn({ models }, 'models have no price, and are refused: POST /v1/admin/model-pricing');
+  return [...new Set(unpriced)];
+}
+
+/** Warns of them. */
+export async function logMissingPrices(gateway: Gateway): Promise<void> {
+  const models = (await missingPrices(gateway)) ?? [];
+  if (models.length === 0) return;
+  const words = 'models have no price, and are refused: npm run admin -- prices import';
+  gateway.log.warn({ models }, words);
 }

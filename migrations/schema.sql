@@ -979,6 +979,11 @@ create table price_imports (
   -- [{catalog, version, sha256, dated}]: what the plan was made from.
   sources jsonb not null,
   plan_sha256 text not null,
+  -- By provider: what its amounts were multiplied with.
+  factors jsonb not null,
+  -- `provider/model`: the rows that somebody said yes to by name, and those that cost nothing.
+  taken jsonb not null,
+  free jsonb not null,
   undone_at timestamptz,
   undone_by text
 );
@@ -1042,6 +1047,9 @@ create table model_prices (
   import_id text references price_imports,
   -- The catalog of an imported price, with its version and day.
   catalog text,
+  -- Whose price an import took, and what it multiplied it with; the next import goes on with both.
+  seller text,
+  price_factor numeric,
   -- The version that was in force when an import took its place: what undo brings back.
   replaced_version_id text,
   -- What a catalog knows of the model beside its price: context_length, modalities,
@@ -6085,6 +6093,32 @@ create table expiring_keys (
     cascade
 );
 
+-- What is wrong with the workers, until it is well again, so that each is told of once.
+create table worker_troubles (
+  -- The type of its event and what it is about: `worker.missing export`.
+  id text primary key,
+  first_seen_at timestamptz not null default clock_timestamp(),
+  told_at timestamptz,
+  -- Up to where it was told of, if it can grow: the newest message that was given up.
+  told_up_to timestamptz
+);
+
+-- When an API last asked how the workers are: one of them asks, for all.
+create table worker_looks (
+  is_one boolean primary key default true check (is_one),
+  looked_at timestamptz not null
+);
+
+create table notice_codes (
+  -- The id of the organization, or `platform`.
+  owner text not null,
+  -- In small letters.
+  address text not null,
+  sent_at timestamptz not null default clock_timestamp()
+);
+create index notice_codes_owner on notice_codes (owner, sent_at);
+create index notice_codes_sent on notice_codes (sent_at);
+
 create function open_notice_queue() returns trigger language plpgsql as $$
 begin
   insert into notice_queues (destination_id) values (new.id);
@@ -6094,23 +6128,6 @@ end $$;
 create trigger notice_destinations_queue after insert on notice_destinations
 for each row
 execute function open_notice_queue();
-
--- The kind of notice that an event is; null if nobody is told of it.
-create function notice_kind(p_type text, p_payload jsonb)
-returns text language sql immutable as $$
-  select case p_type
-    when 'cost_ticket.created' then 'ticket_created'
-    when 'cost_ticket.resolved' then 'ticket_resolved'
-    when 'wallet.balance_low' then 'balance_low'
-    when 'budget.threshold' then 'budget_threshold'
-    when 'payment.completed' then 'payment'
-    when 'payment.failed' then 'payment'
-    when 'payment.refunded' then case p_payload ->> 'cause' when 'dispute' then 'dispute' else 'refund' end
-    when 'key.expiring' then 'key_expiring'
-    when 'gateway.config_rejected' then 'gateway_config_rejected'
-    when 'gateway.silent' then 'gateway_silent'
-    when 'audit.broken' then 'audit_broken' end
-$$;
 
 -- Asks the workflow of a destination to look, once until it does. Whoever writes a notice keeps
 -- this row until the commit, so that the workflow, which takes back the wish before it looks, sees
@@ -6151,7 +6168,8 @@ end $$;
 create trigger events_tell after insert on events
 for each row when (new.type in ('cost_ticket.created', 'cost_ticket.resolved', 'wallet.balance_low',
   'budget.threshold', 'payment.completed', 'payment.failed', 'payment.refunded', 'key.expiring',
-  'gateway.config_rejected', 'gateway.silent', 'audit.broken'))
+  'gateway.config_rejected', 'gateway.silent', 'audit.broken', 'worker.missing', 'worker.behind',
+  'outbox.parked'))
 execute function tell_destinations();
 
 -- A link is good for its ticket as it is: one that opens again has links of its own.
@@ -6365,6 +6383,26 @@ execute function tell_new_threshold();
 create trigger wallets_tell_threshold after update of low_balance_threshold_nanos on wallets
 for each row when (new.low_balance_threshold_nanos is distinct from old.low_balance_threshold_nanos)
 execute function tell_new_threshold();
+
+-- The kind of notice that an event is; null if nobody is told of it.
+create function notice_kind(p_type text, p_payload jsonb)
+returns text language sql immutable as $$
+  select case p_type
+    when 'cost_ticket.created' then 'ticket_created'
+    when 'cost_ticket.resolved' then 'ticket_resolved'
+    when 'wallet.balance_low' then 'balance_low'
+    when 'budget.threshold' then 'budget_threshold'
+    when 'payment.completed' then 'payment'
+    when 'payment.failed' then 'payment'
+    when 'payment.refunded' then case p_payload ->> 'cause' when 'dispute' then 'dispute' else 'refund' end
+    when 'key.expiring' then 'key_expiring'
+    when 'gateway.config_rejected' then 'gateway_config_rejected'
+    when 'gateway.silent' then 'gateway_silent'
+    when 'audit.broken' then 'audit_broken'
+    when 'worker.missing' then 'worker_missing'
+    when 'worker.behind' then 'worker_behind'
+    when 'outbox.parked' then 'outbox_parked' end
+$$;
 
 ----------------------------------------------------------------------------------------------------
 -- Gateways
@@ -7309,6 +7347,10 @@ execute function record_change('payment_provider', 'name');
 create trigger payment_settings_record after insert or delete or update on payment_settings
 for each row
 execute function record_change('payment_settings', 'org_id');
+
+create trigger price_imports_record after insert or update on price_imports
+for each row
+execute function record_change('price_import', 'id');
 
 create trigger sessions_record after insert or update of revoked_at on tokens
 for each row when (new.purpose = 'session')

@@ -2,15 +2,19 @@ import type { Text } from './texts';
 
 // Names are other people's: Slack gets them as plain text, which has no markup, Teams escaped.
 
+/** So many facts one block of Slack takes. */
 const FACTS_MAX = 10;
 
 /** A message for an incoming webhook of Slack. */
 export function slackMessage({ title, facts, links }: Text): object {
   const section = { type: 'section', text: { type: 'plain_text', text: title } };
-  const fields = facts.slice(0, FACTS_MAX).map(({ label, value }) => ({
+  const fields = facts.map(({ label, value }) => ({
     type: 'plain_text',
     text: `${label}: ${value}`,
   }));
+  const pages = Array.from({ length: Math.ceil(fields.length / FACTS_MAX) }, (_, n) =>
+    fields.slice(n * FACTS_MAX, (n + 1) * FACTS_MAX),
+  );
   const buttons = links.map(({ label, url, style }) => ({
     type: 'button',
     text: { type: 'plain_text', text: label },
@@ -21,7 +25,7 @@ export function slackMessage({ title, facts, links }: Text): object {
     text: title.replace(/[&<>]/g, (mark) => slackMarks[mark] as string),
     blocks: [
       section,
-      ...(fields.length > 0 ? [{ type: 'section', fields }] : []),
+      ...pages.map((page) => ({ type: 'section', fields: page })),
       ...(buttons.length > 0 ? [{ type: 'actions', elements: buttons }] : []),
     ],
   };
@@ -64,6 +68,7 @@ export function teamsMessage({ title, facts, links }: Text): object {
 function forTeams(text: string): string {
   return text
     .replace(/[\\`*_[\]()#~>|]/g, '\\$&')
+    .replace(/&(?=\w+;|\\#)/g, '&amp;')
     .replaceAll('<', '&lt;')
     .replaceAll('{{', '{ {');
 }

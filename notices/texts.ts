@@ -1,4 +1,4 @@
-import { fromNanos } from '../domain/money';
+import { decimalText } from '../domain/money';
 import type { MessageKind } from '../domain/notices/kinds';
 import type { FullNotice } from '../domain/notices/messages';
 
@@ -22,6 +22,9 @@ const titles: Record<MessageKind, [one: string, many: string]> = {
   gateway_config_rejected: ['A gateway rejected its configuration', 'gateways rejected it'],
   gateway_silent: ['A gateway fell silent', 'gateways fell silent'],
   audit_broken: ['The proof of the ledger found a fault', 'faults were found'],
+  worker_missing: ['Nobody polls a queue of the workers', 'queues of workers have no poller'],
+  worker_behind: ['Work of the workers waits', 'queues of workers are behind'],
+  outbox_parked: ['Messages to Temporal were given up', 'messages to Temporal were given up'],
   test: ['This is a test: notices arrive here', ''],
   confirmation: ['Confirm this address for notices', ''],
 };
@@ -41,6 +44,7 @@ const labels: Record<string, string> = {
   limit_nanos: 'Limit',
   amount_nanos: 'Amount',
   credited_amount_nanos: 'Credited',
+  credited_nanos: 'Credited',
   refunded_amount_nanos: 'Refunded',
   error_message: 'Reason',
   note: 'Note',
@@ -50,6 +54,9 @@ const labels: Record<string, string> = {
   version: 'Version',
   error: 'Error',
   broken: 'Faults',
+  worker: 'Worker',
+  task_queue: 'Queue',
+  problem: 'Problem',
   seen_at: 'Last seen',
   resets_at: 'New window',
   expires_at: 'Ends',
@@ -65,17 +72,23 @@ export function textOf(kind: MessageKind, count: number, notices: readonly FullN
   return { title: one, facts: notice ? factsOf(notice) : [], links: [] };
 }
 
-function factsOf({ payload, org_name, user_name, team_name, cost_ticket_id }: FullNotice) {
+function factsOf(notice: FullNotice) {
+  const { payload, org_name, user_name, team_name, owner_name, decider_name } = notice;
   const currency = typeof payload.currency === 'string' ? payload.currency : 'USD';
   const facts = [
     { label: 'Organization', value: org_name },
     { label: 'Person', value: user_name },
     { label: 'Team', value: team_name },
+    {
+      label: 'Of',
+      value: owner_name && [payload.owner_type, owner_name].filter(Boolean).join(' '),
+    },
     ...Object.entries(labels).map(([key, label]) => ({
       label,
       value: shown(key, payload[key], currency),
     })),
-    { label: 'Ticket', value: cost_ticket_id },
+    { label: 'Decided by', value: decider_name ?? shown('', payload.decided_by, currency) },
+    { label: 'Ticket', value: notice.cost_ticket_id },
   ];
   return facts
     .filter((fact): fact is { label: string; value: string } => fact.value !== null)
@@ -94,8 +107,10 @@ function spread(notices: readonly FullNotice[]): Text['facts'] {
 
 function shown(key: string, value: unknown, currency: string): string | null {
   if (value === undefined || value === null || typeof value === 'object') return null;
-  if (key.endsWith('_nanos')) return `${fromNanos(BigInt(value as string))} ${currency}`;
-  return String(value);
+  const text = String(value);
+  return key.endsWith('_nanos') && /^-?\d+$/.test(text)
+    ? `${decimalText(BigInt(text))} ${currency}`
+    : text;
 }
 
 /** A text without line breaks and control characters: it can end no header and begin no line. */

@@ -29,5 +29,5 @@ async function load(): Promise<Catalog> {
   });
   const digest = await sha256(JSON.stringify(providers));
   const source = { catalog: 'genai-prices' as const, ...built_in, sha256: digest };
-  return { ...fromGenaiPrices(source, providers, today()), is_built_in: true };
+  return { ...fromGenaiPrices(source, providers, today), is_built_in: true };
 }

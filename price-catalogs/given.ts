@@ -1,10 +1,11 @@
+import { type LookupAddress, type LookupAllOptions, lookup } from 'node:dns';
 import { readFile, stat } from 'node:fs/promises';
+import { isIP, type LookupFunction } from 'node:net';
 import path from 'node:path';
 import { Agent, buildConnector, fetch } from 'undici';
 import type { Catalog } from '../domain/prices/catalogs/catalog';
 import { CatalogError, readCatalog } from '../domain/prices/catalogs/read';
 import { isInner } from '../runtime/inner';
-import { openLookup } from '../runtime/outgoing';
 import { builtInCatalog } from './built-in';
 
 const BYTES_MAX = 33_554_432;
@@ -41,18 +42,24 @@ async function fromFile(file: string): Promise<Catalog> {
 }
 
 async function fetched(address: string, { isAllowed, ca }: Reach): Promise<Catalog> {
-  const url = new URL(address);
-  if (url.protocol !== 'https:') throw new CatalogError(`${address}: catalogs come by https only.`);
-  const connect = buildConnector({ lookup: openLookup, ...(ca === undefined ? {} : { ca }) });
+  const url = URL.canParse(address) ? new URL(address) : undefined;
+  if (url?.protocol !== 'https:')
+    throw new CatalogError(`${address}: catalogs come by https only, from an address with a host.`);
+  const judged: LookupFunction = (host, options, done) => {
+    lookup(host, { ...options, all: true } as LookupAllOptions, (error, addresses) => {
+      if (error) return done(error, '');
+      const inside = addresses.find((one) => !isAllowed(one.address));
+      if (inside !== undefined) return done(refused(host), '');
+      return (done as (error: null, all: LookupAddress[]) => void)(null, addresses);
+    });
+  };
+  // All that a name means is judged before anything is connected to; an address is not looked up.
+  const connect = buildConnector({ lookup: judged, ...(ca === undefined ? {} : { ca }) });
   const dispatcher = new Agent({
     connect(target, done) {
-      connect(target, (error, socket) => {
-        if (error !== null) return done(error, null);
-        // What is connected to is judged, not what the name meant before.
-        if (isAllowed(socket.remoteAddress ?? '')) return done(null, socket);
-        socket.destroy();
-        return done(new CatalogError(`${url.hostname} is inside a network.`), null);
-      });
+      const host = target.hostname.replace(/^\[|\]$/g, '');
+      if (isIP(host) !== 0 && !isAllowed(host)) return done(refused(host), null);
+      return connect(target, done);
     },
   });
   try {
@@ -69,6 +76,10 @@ async function fetched(address: string, { isAllowed, ca }: Reach): Promise<Catal
   } finally {
     await dispatcher.destroy();
   }
+}
+
+function refused(host: string): CatalogError {
+  return new CatalogError(`${host} is an address inside a network, where nothing is fetched`);
 }
 
 async function bounded(body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<string> {

@@ -1,3 +1,4 @@
+import type { WorkerTrouble } from '../domain/notices/worker-troubles';
 import type { OutboxCounts } from '../domain/outbox';
 import { fitsWithApi, unfitWords } from '../runtime/version';
 import type { WorkerName } from './queues';
@@ -9,56 +10,113 @@ const LATE_SECONDS = 60;
 const OVERDUE_HOURS = { reconcile: 0.25, audit: 50, exportUpkeep: 0.25, pricesCheck: 50 } as const;
 const HOUR_MS = 3_600_000;
 
+/** Something that is wrong, in words; with what the platform is told of it, if it is. */
+interface Problem {
+  text: string;
+  trouble?: Omit<WorkerTrouble, 'problem'>;
+}
+
 /** Plain words for an operator: what is wrong, and what to do. Empty while all is well. */
 export function problemsOf(
   temporal: TemporalStatus | undefined,
-  { parked, oldest_waiting_since }: OutboxCounts,
+  outbox: OutboxCounts,
   now = Date.now(),
 ): string[] {
-  const waiting_s = oldest_waiting_since ? (now - oldest_waiting_since.getTime()) / 1_000 : 0;
+  return all(temporal, outbox, now).map(({ text }) => text);
+}
+
+/** Of what is wrong, what the platform is told of. */
+export function troublesOf(
+  temporal: TemporalStatus | undefined,
+  outbox: OutboxCounts,
+  now = Date.now(),
+): WorkerTrouble[] {
+  return all(temporal, outbox, now).flatMap(({ text, trouble }) =>
+    trouble ? [{ ...trouble, problem: text }] : [],
+  );
+}
+
+function all(
+  temporal: TemporalStatus | undefined,
+  outbox: OutboxCounts,
+  now: number,
+): readonly Problem[] {
   return [
     ...(temporal === undefined
-      ? ['Temporal does not answer. Nothing is known of the workers.']
+      ? [{ text: 'Temporal does not answer. Nothing is known of the workers.' }]
       : []),
     ...(temporal?.workers ?? []).flatMap(({ name, queues }) =>
       queues.flatMap((queue) => queueProblems(name, queue)),
     ),
-    ...(temporal?.schedules ?? []).flatMap((schedule) => scheduleProblems(schedule, now)),
+    ...(temporal?.schedules ?? []).flatMap((schedule) =>
+      scheduleProblems(schedule, now).map((text) => ({ text })),
+    ),
+    ...outboxProblems(outbox, now),
+  ];
+}
+
+function outboxProblems(
+  { parked, oldest_waiting_since, newest_parked_at }: OutboxCounts,
+  now: number,
+): Problem[] {
+  const about = { worker: 'worker_lifecycle', task_queue: 'outbox' } as const;
+  const waiting_s = oldest_waiting_since ? (now - oldest_waiting_since.getTime()) / 1_000 : 0;
+  return [
     ...(waiting_s > LATE_SECONDS
       ? [
-          `A message to Temporal has waited for ${Math.round(waiting_s)} s in the outbox. Does worker_lifecycle run, and reach Temporal?`,
+          {
+            text: `A message to Temporal has waited for ${Math.round(waiting_s)} s in the outbox. Does worker_lifecycle run, and reach Temporal?`,
+            trouble: { type: 'worker.behind' as const, ...about },
+          },
         ]
       : []),
     ...(parked > 0
       ? [
-          `${parked} messages to Temporal were given up. See GET /v1/admin/outbox?status=parked, and send one again with POST /v1/admin/outbox/{id}/retry.`,
+          {
+            text: `${parked} messages to Temporal were given up. See GET /v1/admin/outbox?status=parked, and send one again with POST /v1/admin/outbox/{id}/retry.`,
+            trouble: {
+              type: 'outbox.parked' as const,
+              ...about,
+              up_to: newest_parked_at ?? undefined,
+            },
+          },
         ]
       : []),
   ];
 }
 
-function queueProblems(name: WorkerName, queue: QueueStatus): string[] {
+function queueProblems(worker: WorkerName, queue: QueueStatus): Problem[] {
   const { task_queue, pollers, oldest_task_age_seconds, failed_workflows_last_day } = queue;
+  const about = { worker, task_queue };
   const odd = pollers.filter(({ version }) => version === null || !fitsWithApi(version));
   return [
     ...(pollers.length === 0
       ? [
-          `No ${name} polls the queue ${task_queue}. Start one: npm run start:worker -- ${name.replace('worker_', '')}.`,
+          {
+            text: `No ${worker} polls the queue ${task_queue}. Start one: npm run start:worker -- ${worker.replace('worker_', '')}.`,
+            trouble: { type: 'worker.missing' as const, ...about },
+          },
         ]
       : []),
-    ...odd.map(({ identity, version }) =>
-      version === null
-        ? `${identity} polls ${task_queue} and says no version: it is older than 1.5.`
-        : `${identity} polls ${task_queue}. ${unfitWords('workers', version)}`,
-    ),
+    ...odd.map(({ identity, version }) => ({
+      text:
+        version === null
+          ? `${identity} polls ${task_queue} and says no version: it is older than 1.5.`
+          : `${identity} polls ${task_queue}. ${unfitWords('workers', version)}`,
+    })),
     ...(oldest_task_age_seconds > LATE_SECONDS
       ? [
-          `A task of ${task_queue} has waited for ${oldest_task_age_seconds} s. Does ${name} hang, or are there too few?`,
+          {
+            text: `A task of ${task_queue} has waited for ${oldest_task_age_seconds} s. Does ${worker} hang, or are there too few?`,
+            trouble: { type: 'worker.behind' as const, ...about },
+          },
         ]
       : []),
     ...(failed_workflows_last_day > 0
       ? [
-          `${failed_workflows_last_day} workflows of ${task_queue} failed within the last day. The Temporal page says why: ExecutionStatus = "Failed".`,
+          {
+            text: `${failed_workflows_last_day} workflows of ${task_queue} failed within the last day. The Temporal page says why: ExecutionStatus = "Failed".`,
+          },
         ]
       : []),
   ];

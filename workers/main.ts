@@ -1,3 +1,4 @@
+import { setPriority } from 'node:os';
 import { ConfigError } from '../runtime/config';
 import { config } from './config';
 import { exporter } from './export';
@@ -9,6 +10,9 @@ const programs = new Map<string, Program>([
   ['export', exporter],
   ['config', config],
 ]);
+
+/** A third of the weight of a usual process: enough for its signs of life. */
+const EXPORT_NICENESS = 5;
 
 /**
  * `npm run start:worker -- lifecycle export`: the named programs in one process; all three if none
@@ -22,5 +26,7 @@ export async function main(names: readonly string[]): Promise<void> {
       );
   }
   const wanted = names.length === 0 ? [...programs.keys()] : [...new Set(names)];
+  // Alone in its process, what is in no hurry leaves the processor to others.
+  if (wanted.every((name) => name === 'export')) setPriority(EXPORT_NICENESS);
   await runPrograms(wanted.map((name) => programs.get(name) as Program));
 }

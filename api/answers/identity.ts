@@ -96,6 +96,7 @@ export const me = z.strictObject({
       org_id: id,
       name: z.string(),
       currency: z.string(),
+      time_zone: z.string().describe('The zone that its days, budgets and reports are of.'),
       role: member.shape.role,
       teams: z.array(
         z.strictObject({ team_id: id, name: z.string(), role: z.enum(['member', 'admin']) }),

@@ -1,12 +1,17 @@
 import { z } from 'zod';
 import { amounts } from '../../domain/ledger/price-lists';
+import { COMING_MAX, nameOf } from '../../domain/prices/plan';
 import { id, time } from './shared';
 
 // The shapes of price plans, which are sent as they were answered.
 
 const amount = z
   .string()
-  .regex(/^\d{1,20}(\.\d{1,20})?$/, 'must be a decimal such as 2.5')
+  .regex(
+    /^(0|[1-9]\d{0,9})(\.\d{0,11}[1-9])?$/,
+    'must be a decimal such as 2.5, of at most 12 places and without needless zeros',
+  )
+  .refine((text) => Number(text) <= 1_000_000_000, 'must be at most a thousand million')
   .describe('Exact: USD per million tokens, or per unit.');
 const listed = Object.fromEntries(amounts.map((name) => [name, amount.optional()])) as Record<
   (typeof amounts)[number],
@@ -16,14 +21,19 @@ const tiers = z.array(z.strictObject({ above_prompt_tokens: z.int().min(0), ...l
 const listedPrice = z.strictObject({
   amounts: z.strictObject(listed),
   tiers,
-  service_tiers: z.record(
-    z.string().regex(/^[\w.:-]{1,64}$/),
-    z.strictObject({ amounts: z.strictObject(listed), tiers }),
-  ),
+  service_tiers: z
+    .record(
+      z.string().regex(/^[\w.:-]{1,64}$/),
+      z.strictObject({ amounts: z.strictObject(listed), tiers }),
+    )
+    .refine((given) => Object.keys(given).length <= 16, 'may have at most 16 names'),
 });
-const words = z.array(z.string().max(1_000)).max(100);
+const words = z.array(z.string().max(1_100)).max(100);
 const day = z.iso.date();
-const name = z.string().min(1).max(256);
+const name = z.string().min(1).max(200);
+// Names stand as provider/model, and an import makes no patterns.
+const provider = name.refine((text) => !text.includes('/'), 'must have no slash');
+const model = name.refine((text) => !text.includes('*'), 'must be an exact name');
 
 export const metadata = z.strictObject({
   context_length: z.int().min(1).optional(),
@@ -45,14 +55,17 @@ const source = z.strictObject({
 
 const missing = z.array(
   z.strictObject({
-    provider: name,
-    model: name,
-    near: z.array(z.string().max(256)).max(3).describe('Names that begin alike: hints, no prices.'),
+    provider: z.string().max(1_000),
+    model: z.string().max(1_000),
+    near: z
+      .array(z.string().max(1_000))
+      .max(3)
+      .describe('Names that begin alike: hints, no prices.'),
   }),
 );
 
-/** At most as many rows as all catalogs have models. */
-export const ROWS_MAX = 10_000;
+/** More than all catalogs have models of all sellers. */
+export const ROWS_MAX = 5_000;
 
 export const plan = z.strictObject({
   format: z.literal('svc-prices-plan/1'),
@@ -62,22 +75,27 @@ export const plan = z.strictObject({
   rows: z
     .array(
       z.strictObject({
-        provider: name,
-        model: name,
+        ...{ provider, model },
         catalog: z.string().max(1_100).describe('Which catalog proposes it, with version and day.'),
+        seller: name.describe('Whose price it is.'),
+        factor: amount.nullable().describe('What its amounts were multiplied with.'),
         confirmed_by: words,
         known_to: z.int().describe('How many of the catalogs know the model.'),
         against: id.nullable().describe('The version of the price that the plan was made against.'),
         price: listedPrice,
-        coming: z.array(z.strictObject({ from: day, price: listedPrice })).max(16),
+        coming: z.array(z.strictObject({ from: day, price: listedPrice })).max(COMING_MAX),
         metadata,
         doubts: words,
         lost: words,
       }),
     )
-    .max(ROWS_MAX),
+    .max(ROWS_MAX)
+    .refine(
+      (rows) => new Set(rows.map(nameOf)).size === rows.length,
+      'has two rows of one provider and model',
+    ),
   missing: missing.max(ROWS_MAX).describe('Served models that no catalog knows by this very name.'),
-  gone: z.array(z.string().max(520)).max(ROWS_MAX).describe('Imported before, listed no more.'),
+  gone: z.array(z.string().max(1_000)).max(ROWS_MAX).describe('Imported before, listed no more.'),
 });
 
 const changes = z.array(
@@ -101,8 +119,13 @@ export const diff = z.strictObject({
         ),
       changes,
       doubts: z.array(z.string()).describe('Why it asks.'),
+      has_news: z.boolean().describe('What is known of the model is not what is stored.'),
       is_empty: z.boolean().describe('No amount is listed: free, or unknown.'),
-      coming: z.array(day).describe('Days from which further prices are planned.'),
+      may_be_free: z.boolean().describe('Somebody may say that it costs nothing.'),
+      coming: z
+        .array(z.strictObject({ from: day, changes }))
+        .describe('Prices that would be planned, each beside the one before it.'),
+      withdrawn: z.array(day).describe('Planned by an import, and listed no more.'),
       lost: z.array(z.string()).describe('Figures of the catalog that a price has no place for.'),
       catalog: z.string(),
       confirmed_by: z.array(z.string()),

@@ -43,6 +43,7 @@ export const workersStatus = z.strictObject({
     waiting: z.int(),
     parked: z.int().describe('Given up after 20 tries: see GET /v1/admin/outbox.'),
     oldest_waiting_since: time.nullable(),
+    newest_parked_at: time.nullable(),
   } satisfies Members<Wire<OutboxCounts>>),
 });
 

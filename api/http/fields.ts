@@ -52,13 +52,24 @@ export const instant = z
   .transform((given) => new Date(given))
   .refine((time) => time.getTime() >= 0, 'must not lie before 1970');
 
-/** A day such as 2027-01-31, which begins where its zone says, or an ISO 8601 instant; as sent. */
+const YEAR_10000 = Date.UTC(10_000, 0);
+
+/** A day such as 2027-01-31, which begins where its zone says, or an ISO 8601 instant, as UTC. */
 export const moment = z
   .union(
     [z.iso.datetime({ offset: true }), z.iso.date()],
     'must be a day such as 2027-01-31, or an ISO 8601 time such as 2027-01-31T00:00:00Z',
   )
-  .refine((given) => Date.parse(given) >= 0, 'must not lie before 1970');
+  .refine((given) => Date.parse(given) >= 0, 'must not lie before 1970')
+  .refine((given) => Date.parse(given) < YEAR_10000, 'must not lie after 9999')
+  .transform(inUtc);
+
+/** ISO 8601 knows offsets that PostgreSQL does not. What is below a second stays as it is. */
+function inUtc(given: string): string {
+  if (!given.includes('T')) return given;
+  const fraction = /[.]\d+/.exec(given)?.[0] ?? '';
+  return new Date(given.replace(fraction, '')).toISOString().replace('.000', fraction);
+}
 
 /** The pages of a ledger: `page` from 1, `per_page` 50 by default, 200 at most. */
 export const ledgerPage = {

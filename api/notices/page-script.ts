@@ -22,8 +22,12 @@ async function call(method, path, body) {
   return value;
 }
 
+// A small number as text would have an exponent.
+const digits = new Intl.NumberFormat('en', { maximumFractionDigits: 9, useGrouping: false });
+const inUnits = (amount, currency) => amount === null || amount === undefined ? null : digits.format(amount) + ' ' + currency;
+
 function show(ticket) {
-  const money = (amount) => amount === null || amount === undefined ? null : amount + ' ' + ticket.currency;
+  const money = (amount) => inUnits(amount, ticket.currency);
   const facts = {
     Ticket: ticket.id, Status: ticket.status, Model: ticket.model, Provider: ticket.provider,
     'Estimated cost': money(ticket.estimated_cost), Missing: money(ticket.shortfall),
@@ -98,7 +102,7 @@ async function openInbox() {
   tell(total + ' tickets are open.');
   at('inbox').replaceChildren(...tickets.map((ticket) => {
     const item = document.createElement('li');
-    item.append(button(ticket.model + ', ' + ticket.estimated_cost + ' ' + ticket.currency, () => openTicket(ticket.id)));
+    item.append(button(ticket.model + ', ' + inUnits(ticket.estimated_cost, ticket.currency), () => openTicket(ticket.id)));
     return item;
   }));
 }

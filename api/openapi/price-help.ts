@@ -45,6 +45,8 @@ export const priceHelp: Record<string, string> = {
   sources: 'The catalogs that it was made from.',
   sha256: 'The digest of the data, as hexadecimal.',
   rows: 'What is proposed, a row a model.',
+  seller: 'Whose price it is: openai, azure and others.',
+  factor: 'What its amounts were multiplied with.',
   confirmed_by: 'The other catalogs that say the same.',
   price: 'What the catalog lists: amounts as exact decimal text.',
   amounts: 'USD per million tokens, or per unit, by the names that prices have.',
@@ -69,7 +71,16 @@ export const examplePlan = {
   rows: [
     {
       ...{ provider: 'openai', model: 'gpt-4o-mini', catalog: 'litellm prices.json of 2026-12-01' },
-      ...{ confirmed_by: [], known_to: 1, against: null, coming: [], doubts: [], lost: [] },
+      ...{
+        seller: 'openai',
+        factor: null,
+        confirmed_by: [],
+        known_to: 1,
+        against: null,
+        coming: [],
+        doubts: [],
+        lost: [],
+      },
       price: {
         amounts: { input_per_1m: '0.15', output_per_1m: '0.6' },
         ...{ tiers: [], service_tiers: {} },

@@ -12,12 +12,13 @@ import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission } from '../http/access';
 import { id, instant, listParts, name, positiveAmount, search } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { allowedModels, keyName, requireFuture, status } from './token-fields';
+import { allowedModels, includeCost, keyName, requireFuture, status } from './token-fields';
 
 const bounds = {
   allowed_models: allowedModels,
   max_budget: positiveAmount('max_budget').nullish(),
   expires_at: instant.nullish(),
+  include_cost: includeCost,
 };
 const newKey = z.strictObject({ name: keyName, team_id: id.nullish(), ...bounds });
 const listed = z.strictObject({
@@ -154,7 +155,7 @@ function personOf({ org_id, user_id }: Principal): Person {
 
 async function issue(
   { db, principal }: Ctx,
-  { name: key_name, team_id, max_budget, ...asked }: z.infer<typeof newKey>,
+  { name: key_name, team_id, max_budget, include_cost, ...asked }: z.infer<typeof newKey>,
 ) {
   const person = personOf(principal);
   const caller = await rights.lockAsNow(db, person.org_id, principal);
@@ -170,6 +171,7 @@ async function issue(
     team_id: team_id ?? null,
     agent_id: null,
     created_by: principal.id,
+    include_cost,
     ...memberKeys.within(allowed, { ...asked, max_budget_nanos: max_budget }),
   };
   return tokens.issue(db, token, caller, null);
@@ -200,7 +202,7 @@ async function ownKey(db: Db, { org_id, user_id }: Person, key_name: string) {
 
 async function change(
   { db, principal }: Ctx,
-  { named, name: new_name, max_budget, ...asked }: z.infer<typeof changed>,
+  { named, name: new_name, max_budget, include_cost, ...asked }: z.infer<typeof changed>,
 ) {
   const person = personOf(principal);
   await rights.lockAsNow(db, person.org_id, principal);
@@ -222,6 +224,7 @@ async function change(
   const made = await tokenChanges.change(db, person.org_id, token, {
     name: new_name,
     of: person.user_id,
+    include_cost,
     ...(allowed_models === undefined ? {} : { allowed_models: bound.allowed_models }),
     ...(expires_at === undefined ? {} : { expires_at: bound.expires_at }),
   });

@@ -7,6 +7,7 @@ import * as imports from '../../domain/prices/imports';
 import { makePlan, type Plan } from '../../domain/prices/plan';
 import { seller_names, sellerOf } from '../../domain/prices/sellers';
 import { servedBy } from '../../domain/prices/served';
+import { undo } from '../../domain/prices/undo';
 import type { Db } from '../../domain/sql';
 import { builtInCatalog } from '../../price-catalogs/built-in';
 import * as answers from '../answers/prices';
@@ -83,7 +84,7 @@ export const priceImportRoutes = [
     access: platformAdmin,
     input: one,
     is_recorded: true,
-    handler: undo,
+    handler: giveBack,
     summary:
       'Make the versions before an import current again, where nobody has changed them since.',
     answer: answers.undone,
@@ -131,8 +132,8 @@ async function listed(db: Db) {
   return { imports: await imports.list(db) };
 }
 
-function undo({ db, principal }: Ctx, input: z.infer<typeof one>) {
-  return imports.undo(db, input.id, principal.user_id ?? principal.id);
+function giveBack({ db, principal }: Ctx, input: z.infer<typeof one>) {
+  return undo(db, input.id, principal.user_id ?? principal.id);
 }
 
 async function compareAll({ db }: Ctx) {

@@ -7,13 +7,9 @@ import { spend, top } from '../../domain/spend/spend';
 import * as answers from '../answers/spend';
 import { actingOrg, member, platformAdmin } from '../http/access';
 import { csvOf } from '../http/csv';
-import { id, name } from '../http/fields';
+import { id, moment, name } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
-const moment = z.union(
-  [z.iso.date(), z.iso.datetime({ offset: true })],
-  'must be a day such as 2027-01-31, or an ISO 8601 time such as 2027-01-31T00:00:00Z',
-);
 const dimension = z.enum(dimensions as [Dimension, ...Dimension[]]);
 const GROUPS_MAX = 2;
 

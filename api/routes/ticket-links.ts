@@ -67,7 +67,9 @@ async function use(ctx: Ctx, given: z.infer<typeof decided>) {
       from_wallet_id,
       note,
     });
-    const is_first = await links.use(db, given.link, principal.user_id ?? principal.id);
+    const by = principal.user_id ?? principal.id;
+    // Of two who say the same at once, it is the verdict of one.
+    const is_first = ticket.decided_by === by && (await links.use(db, given.link, by));
     return { ticket, verdict, is_first };
   } catch (error) {
     // Somebody else was faster: that answer is shown.

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setPriority } from 'node:os';
 import { createExportSteps } from '../../activities/exports';
 import { createSecrets } from '../../domain/secrets';
 import { createTargetOf } from '../../exports/open';
@@ -7,6 +8,8 @@ import { openDatabase } from '../../runtime/database';
 /** Writes an export as its worker does; prints milliseconds and the most memory it had, in MB. */
 export async function main(): Promise<void> {
   const { DATABASE_URL = '', EXPORT_DIR: dir, EXPORT_ID: export_id = '' } = process.env;
+  // As workers/main.ts does.
+  setPriority(5);
   const db = openDatabase(DATABASE_URL, 4, 'bench export');
   const secrets = createSecrets(randomBytes(32).toString('base64'));
   const steps = createExportSteps(db, createTargetOf(db, { dir, origins: [], secrets }));

@@ -96,7 +96,8 @@ export function create(db: Db, price: Price): Promise<StoredPrice> {
 
 /**
  * Makes a new version of a price; reservations keep the one they froze. A planned version stays,
- * unless the change names its very start: then it takes its place.
+ * unless the change names its very start: then it takes its place; or unless an import planned it
+ * and a person sets the price by hand.
  */
 export function update(db: Db, id: string, change: Partial<Price>): Promise<StoredPrice> {
   return db.transaction(async (trx) => {
@@ -120,6 +121,7 @@ export function update(db: Db, id: string, change: Partial<Price>): Promise<Stor
     if (isRenamed) await requireNonePlanned(trx, id);
     if (isRenamed) await retire(trx, id);
     else if (change.effective_from) await retire(trx, id, change.effective_from);
+    else if (price.source === 'hand') await retirePlannedImports(trx, id);
     return insertVersion(trx, id, price, old);
   });
 }
@@ -193,6 +195,16 @@ async function refuseDuplicate(trx: Db, price: Price, id: string | null): Promis
       `${price.provider} ${price.model} has a price. Change it with PUT.`,
       { param: 'model' },
     );
+}
+
+/** What a person sets holds: a catalog's later price would take its place in silence. */
+async function retirePlannedImports(trx: Db, id: string): Promise<void> {
+  await many(
+    trx,
+    `update model_prices set retired_at = clock_timestamp()
+     where id = :id and retired_at is null and source = 'import' and effective_from > clock_timestamp() returning id`,
+    { id },
+  );
 }
 
 /** Retires the version that starts at an instant; all of them if none is named. */

@@ -93,6 +93,13 @@ export async function create(
   given: NewDestination & { credentials: Credentials },
 ): Promise<Destination> {
   const { credentials, ...row } = given;
+  await many(
+    trx,
+    `select pg_advisory_xact_lock(hashtext('notice_destinations'), hashtext(:owner))`,
+    {
+      owner: row.org_id ?? 'platform',
+    },
+  );
   const { count } = await one<{ count: number }>(
     trx,
     `select count(*)::int as count from notice_destinations d where d.org_id is not distinct from :org_id and d.archived_at is null`,

@@ -15,6 +15,9 @@ export const platform_kinds = [
   'gateway_config_rejected',
   'gateway_silent',
   'audit_broken',
+  'worker_missing',
+  'worker_behind',
+  'outbox_parked',
 ] as const;
 
 /** What a message can be about: notices, a try by hand, or the code that confirms a recipient. */

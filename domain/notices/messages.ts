@@ -48,6 +48,10 @@ export interface FullNotice extends Notice {
   org_name: string | null;
   user_name: string | null;
   team_name: string | null;
+  /** Whose wallet or budget it is about; null for the organization's own. */
+  owner_name: string | null;
+  /** Who decided on a ticket; null for what is no person. */
+  decider_name: string | null;
 }
 
 const columns = `m.id, m.destination_id, m.kind, m.notice_count, m.status, m.attempts,
@@ -188,7 +192,13 @@ export function noticesOf(db: Db, message_id: string, most: number): Promise<Ful
     db,
     `select ${notice_columns}, n.payload, (select o.name from organizations o where o.id = n.org_id) as org_name,
        (select u.name from users u where u.id = n.payload ->> 'user_id') as user_name,
-       (select t.name from teams t where t.id = n.payload ->> 'team_id') as team_name
+       (select t.name from teams t where t.id = n.payload ->> 'team_id' and t.org_id = n.org_id) as team_name,
+       (select d.name from users d where d.id = n.payload ->> 'decided_by') as decider_name, coalesce(
+         (select coalesce(u.name, t.name) from wallets w left join users u on u.id = w.owner_user_id
+           left join teams t on t.id = w.owner_team_id where w.id = n.payload ->> 'wallet_id' and w.org_id = n.org_id),
+         (select u.name from users u where u.id = n.payload ->> 'owner_id'),
+         (select t.name from teams t where t.id = n.payload ->> 'owner_id' and t.org_id = n.org_id),
+         (select k.name from tokens k where k.id = n.payload ->> 'owner_id' and k.org_id = n.org_id)) as owner_name
      from notices n where n.message_id = :message_id order by n.id limit :most`,
     { message_id, most },
   );

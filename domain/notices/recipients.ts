@@ -9,6 +9,9 @@ const CODE_LIFE_HOURS = 24;
 const WRONG_MAX = 5;
 const RECIPIENTS_MAX = 20;
 const CODE_LENGTH = 10;
+/** To one address, of one organization. */
+const CODES_AN_HOUR = 5;
+const CODES_A_DAY = 100;
 
 const owned =
   'd.id = r.destination_id and (:is_any or d.org_id is not distinct from :org_id) and d.archived_at is null';
@@ -28,7 +31,8 @@ interface Asked {
 
 /**
  * Adds an address to a destination and has a code mailed to it, or another code if it is not
- * confirmed yet; a minute must lie between two codes. A destination has 20 at most.
+ * confirmed yet; a minute must lie between two codes. A destination has 20 at most; an address gets
+ * 5 codes an hour, and an organization has 100 mailed a day.
  */
 export async function add(trx: Db, destination_id: string, address: string): Promise<Recipient> {
   await one(trx, 'select 1 from notice_queues where destination_id = :id for update', {
@@ -42,6 +46,7 @@ export async function add(trx: Db, destination_id: string, address: string): Pro
   );
   if (known && (known.confirmed_at || known.is_fresh)) return shown(known);
   if (!known) await requireRoom(trx, destination_id);
+  await noteCode(trx, destination_id, address);
   const row = await one<Asked>(
     trx,
     known
@@ -151,6 +156,41 @@ async function requireRoom(trx: Db, destination_id: string): Promise<void> {
   throw new AppError('invalid_field', `A destination has at most ${RECIPIENTS_MAX} recipients.`, {
     param: 'address',
   });
+}
+
+/** Counts a code before it is mailed: nobody is sent mail without end who did not ask for it. */
+async function noteCode(trx: Db, destination_id: string, address: string): Promise<void> {
+  const { owner } = await one<{ owner: string }>(
+    trx,
+    `select coalesce(org_id, 'platform') as owner from notice_destinations where id = :destination_id`,
+    { destination_id },
+  );
+  const given = { owner, address: address.toLowerCase() };
+  await many(
+    trx,
+    `select pg_advisory_xact_lock(hashtext('notice_codes'), hashtext(:owner))`,
+    given,
+  );
+  const { to_address, of_owner } = await one<{ to_address: number; of_owner: number }>(
+    trx,
+    `select count(*) filter (where address = :address and sent_at > clock_timestamp() - interval '1 hour')::int as to_address,
+       count(*)::int as of_owner
+     from notice_codes where owner = :owner and sent_at > clock_timestamp() - interval '1 day'`,
+    given,
+  );
+  const problem =
+    to_address >= CODES_AN_HOUR
+      ? `${CODES_AN_HOUR} codes were mailed to this address within an hour. Ask for another one later.`
+      : of_owner >= CODES_A_DAY
+        ? `${CODES_A_DAY} codes were mailed within a day. Ask for another one tomorrow.`
+        : undefined;
+  if (problem !== undefined) throw new AppError('invalid_field', problem, { param: 'address' });
+  await many(trx, 'insert into notice_codes (owner, address) values (:owner, :address)', given);
+}
+
+/** Forgets codes that count no more. */
+export async function forgetCodes(db: Db): Promise<void> {
+  await many(db, `delete from notice_codes where sent_at < clock_timestamp() - interval '1 day'`);
 }
 
 function shown({ id, address, confirmed_at }: Asked): Recipient {

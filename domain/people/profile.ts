@@ -19,6 +19,8 @@ export interface ProfileMembership {
   org_id: string;
   name: string;
   currency: string;
+  /** Its reporting zone: an IANA name. */
+  time_zone: string;
   role: Role;
   teams: ProfileTeam[];
 }
@@ -39,7 +41,7 @@ export function memberships(
 ): Promise<ProfileMembership[]> {
   return many(
     db,
-    `select o.id as org_id, o.name, o.currency, m.role,
+    `select o.id as org_id, o.name, o.currency, o.time_zone, m.role,
        coalesce((select jsonb_agg(jsonb_build_object('team_id', t.id, 'name', t.name, 'role', q.role) order by t.name)
          from team_members q join teams t on t.id = q.team_id
          where t.org_id = o.id and t.archived_at is null and q.user_id = m.user_id), '[]') as teams

@@ -41,7 +41,8 @@ export async function check(
   const plan = await makePlan(db, catalogs, { served: exact, whole: [] });
   const { rows, missing } = await diff(db, plan);
   const moved = rows.filter(({ group, changes }) => group !== 'same' && changes.length > 0);
-  const unpriced = served.filter((one) => !priced.some((price) => covers(price, one))).map(nameOf);
+  const refused = served.filter((one) => !priced.some((price) => covers(price, one)));
+  const unpriced = [...new Set(refused.map(nameOf))].sort();
   const differs = moved.filter(({ group }) => group !== 'kept');
   const ages = catalogs.map(({ source, is_built_in = false }) => ({
     ...{ source, is_built_in, days: ageOf(source.dated) },
@@ -50,7 +51,7 @@ export async function check(
   const named_and_old = old.filter(({ is_built_in }) => !is_built_in);
   return {
     checked_at: new Date(),
-    unpriced: [...new Set(unpriced)].sort(),
+    unpriced,
     differs: differs.map(({ changes, doubts, catalog, ...row }) => ({
       ...{ name: nameOf(row), catalog, changes, doubts },
     })),

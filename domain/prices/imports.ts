@@ -1,11 +1,12 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
+import { tellImport } from '../events';
 import { amounts } from '../ledger/price-lists';
 import { lockPriceEdits } from '../ledger/pricing';
 import { type Db, many, maybe, one } from '../sql';
 import type { Listed, ListedPrice, Source } from './catalogs/catalog';
-import { type DiffRow, diff } from './diff';
-import { nameOf, type Plan, type PlanRow } from './plan';
+import { type Judged, judge } from './judge';
+import { nameOf, type Plan } from './plan';
 
 /** What was said yes to. Names are `provider/model`. */
 export interface Consent {
@@ -29,16 +30,6 @@ export interface PriceImport {
   prices: number;
 }
 
-/** What an undo did. Names are `provider/model`. */
-export interface Undone {
-  /** Back at the version before. */
-  restored: string[];
-  /** Had no price before, and have none now. */
-  removed: string[];
-  /** Changed since by somebody else: left alone. */
-  kept: string[];
-}
-
 const shown = `i.id, i.created_at, i.actor, i.sources, i.plan_sha256, i.undone_at, i.undone_by,
   (select count(*)::int from model_prices p where p.import_id = i.id) as prices`;
 
@@ -50,92 +41,27 @@ const shown = `i.id, i.created_at, i.actor, i.sources, i.plan_sha256, i.undone_a
 export function apply(db: Db, plan: Plan, consent: Consent, actor: string): Promise<PriceImport> {
   return db.transaction(async (trx) => {
     await lockPriceEdits(trx);
-    const { rows } = await diff(trx, plan);
-    const chosen = choose(rows, consent);
-    const id = await insertImport(trx, plan, actor);
-    const by_name = new Map(plan.rows.map((row) => [nameOf(row), row]));
-    const versions = chosen.flatMap((row) =>
-      versionsOf(by_name.get(nameOf(row)) as PlanRow, row, consent),
+    const free = new Set(consent.free);
+    const chosen = choose(await judge(trx, plan), consent);
+    const id = await insertImport(trx, plan, consent, actor);
+    await retirePlanned(trx, chosen);
+    await insertVersions(
+      trx,
+      id,
+      chosen.flatMap((row) => versionsOf(row, free.has(nameOf(row.row)))),
     );
-    await insertVersions(trx, id, versions);
-    return get(trx, id);
+    const made = await get(trx, id);
+    await tellImport(trx, 'prices.imported', { import_id: id, actor, prices: made.prices });
+    return made;
   });
 }
 
-/** The imports, the newest first. */
+/** The newest 200 imports. */
 export function list(db: Db): Promise<PriceImport[]> {
   return many(db, `select ${shown} from price_imports i order by i.id desc limit 200`);
 }
 
-/**
- * Makes the versions before an import current again, as new versions; requests under way keep
- * theirs. A price that somebody has changed since is left alone. 409 `import_undone` the second
- * time.
- */
-export function undo(db: Db, id: string, actor: string): Promise<Undone> {
-  return db.transaction(async (trx) => {
-    await lockPriceEdits(trx);
-    const found = await get(trx, id);
-    if (found.undone_at !== null)
-      throw new AppError('import_undone', `The import ${id} was undone already.`);
-    await many(
-      trx,
-      'update price_imports set undone_at = clock_timestamp(), undone_by = :actor where id = :id returning id',
-      { id, actor },
-    );
-    return undoVersions(trx, id);
-  });
-}
-
-async function undoVersions(trx: Db, id: string): Promise<Undone> {
-  // Planned versions of it end; what is in force goes back where nobody has changed it since.
-  await many(
-    trx,
-    `update model_prices set retired_at = clock_timestamp()
-     where import_id = :id and retired_at is null and effective_from > clock_timestamp() returning id`,
-    { id },
-  );
-  const current = await many<{
-    price_id: string;
-    name: string;
-    is_own: boolean;
-    replaced: string | null;
-  }>(
-    trx,
-    `select distinct on (p.id) p.id as price_id, p.provider || '/' || p.model as name,
-       coalesce(p.import_id = :id, false) as is_own, p.replaced_version_id as replaced
-     from model_prices p
-     where p.retired_at is null and p.effective_from <= clock_timestamp()
-       and p.id in (select q.id from model_prices q where q.import_id = :id)
-     order by p.id, p.effective_from desc, p.updated_at desc`,
-    { id },
-  );
-  const own = current.filter(({ is_own }) => is_own);
-  const back = own.filter(({ replaced }) => replaced !== null);
-  const new_ones = own.filter(({ replaced }) => replaced === null);
-  await many(
-    trx,
-    `insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers, service_tiers, regions,
-       free, effective_from, created_at, updated_at, source, import_id, catalog, metadata)
-     select id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers, service_tiers, regions,
-       free, clock_timestamp(), created_at, clock_timestamp(), source, null, catalog, metadata
-     from model_prices where version_id = any (:versions) returning id`,
-    { versions: back.map(({ replaced }) => replaced) },
-  );
-  await many(
-    trx,
-    `update model_prices set retired_at = clock_timestamp() where id = any (:ids) and retired_at is null returning id`,
-    { ids: new_ones.map(({ price_id }) => price_id) },
-  );
-  const names = (rows: { name: string }[]) => rows.map(({ name }) => name).sort();
-  return {
-    restored: names(back),
-    removed: names(new_ones),
-    kept: names(current.filter(({ is_own }) => !is_own)),
-  };
-}
-
-async function get(db: Db, id: string): Promise<PriceImport> {
+export async function get(db: Db, id: string): Promise<PriceImport> {
   const sql = `select ${shown} from price_imports i where i.id = :id`;
   const found = await maybe<PriceImport>(db, sql, { id });
   if (found === undefined)
@@ -143,124 +69,135 @@ async function get(db: Db, id: string): Promise<PriceImport> {
   return found;
 }
 
-function choose(rows: readonly DiffRow[], consent: Consent): DiffRow[] {
-  const moved = rows.filter(({ group }) => group === 'moved').map(nameOf);
+function choose(rows: readonly Judged[], { take, free, skip_asking }: Consent): Judged[] {
+  const by_name = new Map(rows.map((judged) => [nameOf(judged.row), judged]));
+  const moved = namesOf(rows.filter(({ group }) => group === 'moved'));
   if (moved.length > 0)
     throw new AppError(
       'prices_changed',
       `Prices have changed since the plan was made: ${few(moved)}. Make the plan again.`,
       { extra: { changed: moved } },
     );
-  const taken = new Set([...consent.take, ...consent.free]);
-  const unknown = [...taken].filter((name) => !rows.some((row) => nameOf(row) === name));
-  if (unknown.length > 0)
-    throw new AppError('invalid_field', `The plan has no row for ${few(unknown)}.`, {
-      param: 'take',
-    });
-  const free = new Set(consent.free);
-  const priced = rows.filter((row) => !row.is_empty && free.has(nameOf(row))).map(nameOf);
+  const is_free = new Set(free);
+  const taken = new Set([...take, ...free]);
+  for (const [param, names] of Object.entries({ take, free })) {
+    const unknown = names.filter((name) => !by_name.has(name));
+    if (unknown.length > 0)
+      throw new AppError('invalid_field', `The plan has no row for ${few(unknown)}.`, { param });
+  }
+  const named = [...taken].map((name) => by_name.get(name) as Judged);
+  const priced = namesOf(named.filter((row) => is_free.has(nameOf(row.row)) && !row.may_be_free));
   if (priced.length > 0)
     throw new AppError(
       'invalid_field',
-      `The catalog says amounts for ${few(priced)}: take it, or set free: true by hand.`,
+      `The catalog lists figures for ${few(priced)}: if they cost nothing, set free: true by hand.`,
       { param: 'free' },
     );
-  const empty = rows.filter((row) => row.is_empty && taken.has(nameOf(row)));
-  const unsaid = empty.map(nameOf).filter((name) => !free.has(name));
-  if (unsaid.length > 0)
+  const empty = namesOf(named.filter((row) => row.is_empty && !is_free.has(nameOf(row.row))));
+  if (empty.length > 0)
     throw new AppError(
       'invalid_field',
-      `No catalog says an amount for ${few(unsaid)}. Name it as free if it costs nothing.`,
+      `No catalog says an amount for ${few(empty)} that a price has a place for: set it by hand, or name it as free if it costs nothing.`,
       { param: 'free' },
     );
-  const asks = rows.filter((row) => row.group === 'asks' && !taken.has(nameOf(row))).map(nameOf);
-  if (asks.length > 0 && consent.skip_asking !== true)
+  const asking = rows.filter((row) => row.group === 'asks' && !taken.has(nameOf(row.row)));
+  const asks = namesOf(asking);
+  if (asks.length > 0 && skip_asking !== true)
     throw new AppError(
       'import_asks',
       `Somebody has to say yes to ${few(asks)}: name what to take, or skip what asks.`,
       { extra: { asks } },
     );
   return rows.filter(
-    (row) =>
-      row.group === 'new' ||
-      row.group === 'changed' ||
-      (row.group !== 'same' && taken.has(nameOf(row))),
+    ({ row, group }) =>
+      group === 'new' || group === 'changed' || (group !== 'same' && taken.has(nameOf(row))),
   );
 }
 
+function namesOf(rows: readonly Judged[]): string[] {
+  return rows.map(({ row }) => nameOf(row));
+}
+
+const NAMED_MAX = 5;
+
 function few(names: readonly string[]): string {
-  const NAMED_MAX = 5;
   const rest = names.length - NAMED_MAX;
   return `${names.slice(0, NAMED_MAX).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
-async function insertImport(trx: Db, plan: Plan, actor: string): Promise<string> {
+async function insertImport(
+  trx: Db,
+  plan: Plan,
+  { take, free }: Consent,
+  actor: string,
+): Promise<string> {
   const { id } = await one<{ id: string }>(
     trx,
-    `insert into price_imports (created_at, actor, sources, plan_sha256)
-     values (clock_timestamp(), :actor, :sources, :plan_sha256) returning id`,
+    `insert into price_imports (created_at, actor, sources, plan_sha256, factors, taken, free)
+     values (clock_timestamp(), :actor, :sources, :plan_sha256, :factors, :taken, :free) returning id`,
     {
       actor,
       sources: JSON.stringify(plan.sources),
       plan_sha256: await sha256(JSON.stringify(plan)),
+      factors: JSON.stringify(plan.factors),
+      taken: JSON.stringify(take),
+      free: JSON.stringify(free),
     },
   );
   return id;
 }
 
+/** Ends versions that an import planned, and that this one says otherwise or not at all. */
+async function retirePlanned(trx: Db, chosen: readonly Judged[]): Promise<void> {
+  const rows = chosen.flatMap(({ row, coming, withdrawn }) =>
+    [...coming.map(({ from }) => from), ...withdrawn].map((day) => ({
+      ...{ provider: row.provider, model: row.model, starts: `${day}T00:00:00Z` },
+    })),
+  );
+  await many(
+    trx,
+    `update model_prices p set retired_at = clock_timestamp()
+     from jsonb_to_recordset(:rows::jsonb) as d (provider text, model text, starts timestamptz)
+     where p.provider = d.provider and p.model = d.model and p.effective_from = d.starts and p.retired_at is null
+       and p.source = 'import' and p.effective_from > clock_timestamp() returning p.id`,
+    { rows: JSON.stringify(rows) },
+  );
+}
+
 /** A version that is to be made, as the statement takes it. */
 type Version = Record<string, unknown>;
 
-function versionsOf(
-  row: PlanRow,
-  { coming, group, changes }: DiffRow,
-  consent: Consent,
-): Version[] {
-  const free = consent.free.includes(nameOf(row));
-  const days = row.coming.filter(({ from }) => coming.includes(from));
+function versionsOf(judged: Judged, is_free: boolean): Version[] {
+  const { row, present, price, changes, has_news, coming, group } = judged;
   const facts = {
-    ...{ provider: row.provider, model: row.model, catalog: row.catalog, against: row.against },
+    ...{ provider: row.provider, model: row.model, catalog: row.catalog, seller: row.seller },
+    ...{ price_factor: row.factor, against: row.against, price_id: present?.id ?? null },
     metadata: Object.keys(row.metadata).length > 0 ? row.metadata : null,
     max_output_tokens: row.metadata.max_output_tokens ?? null,
     reasoning: row.metadata.reasoning ?? false,
   };
   // A price that only has a later one to come stays as it is until then.
-  const now = group !== 'changed' || changes.length > 0;
+  const is_now = group !== 'changed' || changes.length > 0 || has_news;
   return [
-    ...(now ? [{ ...facts, ...columnsOf(row.price), free, effective_from: null }] : []),
-    ...days.map(({ from, price }) => ({
+    ...(is_now ? [{ ...facts, ...columnsOf(price), free: is_free, effective_from: null }] : []),
+    ...coming.map(({ from, price: later }) => ({
       ...facts,
-      ...columnsOf(price),
-      free: false,
-      effective_from: `${from}T00:00:00Z`,
+      ...columnsOf(later),
+      ...{ free: false, effective_from: `${from}T00:00:00Z` },
     })),
   ];
 }
 
 function columnsOf(price: ListedPrice): Version {
-  const tiers = price.tiers.map(({ above_prompt_tokens, ...list }) => ({
-    above_prompt_tokens,
-    ...numbered(list),
-  }));
-  const lists = Object.entries(price.service_tiers).map(([name, list]) => [
-    name,
-    {
-      ...numbered(list.amounts),
-      ...(list.tiers.length > 0
-        ? {
-            tiers: list.tiers.map(({ above_prompt_tokens, ...own }) => ({
-              above_prompt_tokens,
-              ...numbered(own),
-            })),
-          }
-        : {}),
-    },
-  ]);
+  const lists = Object.entries(price.service_tiers).map(([name, list]) => {
+    const own = list.tiers.length > 0 ? { tiers: list.tiers.map(numbered) } : {};
+    return [name, { ...numbered(list.amounts), ...own }];
+  });
   return {
     ...Object.fromEntries(amounts.map((name) => [name, price.amounts[name] ?? null])),
     input_per_1m: price.amounts.input_per_1m ?? '0',
     output_per_1m: price.amounts.output_per_1m ?? '0',
-    tiers: tiers.length > 0 ? tiers : null,
+    tiers: price.tiers.length > 0 ? price.tiers.map(numbered) : null,
     service_tiers: lists.length > 0 ? Object.fromEntries(lists) : null,
   };
 }
@@ -270,23 +207,29 @@ function numbered(list: Listed): Record<string, number> {
   return Object.fromEntries(Object.entries(list).map(([name, amount]) => [name, Number(amount)]));
 }
 
+// What no catalog says of a price goes on: its regions, and factors of tiers of service.
 async function insertVersions(trx: Db, import_id: string, versions: Version[]): Promise<void> {
   const typed = amounts.map((name) => `${name} numeric`).join(', ');
   await many(
     trx,
-    `insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers, service_tiers, free,
-       effective_from, created_at, updated_at, source, import_id, catalog, replaced_version_id, metadata)
-     select coalesce(p.id, m.id), n.provider, n.model, ${amounts.map((name) => `n.${name}`).join(', ')},
-       coalesce(n.max_output_tokens, p.max_output_tokens), n.reasoning or coalesce(p.reasoning, false), n.tiers, n.service_tiers, n.free,
-       coalesce(n.effective_from, clock_timestamp()), coalesce(p.created_at, clock_timestamp()), clock_timestamp(),
-       'import', :import_id, n.catalog, case when n.effective_from is null then p.version_id end, coalesce(n.metadata, p.metadata)
-     from jsonb_to_recordset(:versions::jsonb) as n (provider text, model text, ${typed}, max_output_tokens integer, reasoning boolean,
-       tiers jsonb, service_tiers jsonb, free boolean, effective_from timestamptz, catalog text, against text, metadata jsonb)
-     join (
-       select name, new_id('price') as id from (
-         select distinct v ->> 'provider' || '/' || (v ->> 'model') as name from jsonb_array_elements(:versions::jsonb) as v) as d
-     ) as m on m.name = n.provider || '/' || n.model
-     left join model_prices p on p.version_id = n.against
+    `with named as (
+       select n.*, m.new_id from jsonb_to_recordset(:versions::jsonb) as n (provider text, model text, ${typed},
+         max_output_tokens integer, reasoning boolean, tiers jsonb, service_tiers jsonb, free boolean, effective_from timestamptz,
+         catalog text, seller text, price_factor numeric, against text, price_id text, metadata jsonb)
+       join (
+         select provider, model, new_id('price') as new_id from (
+           select distinct v ->> 'provider' as provider, v ->> 'model' as model from jsonb_array_elements(:versions::jsonb) as v) as d
+       ) as m on m.provider = n.provider and m.model = n.model
+     )
+     insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers, service_tiers, regions,
+       free, effective_from, created_at, updated_at, source, import_id, catalog, seller, price_factor, replaced_version_id, metadata)
+     select coalesce(n.price_id, n.new_id), n.provider, n.model, ${amounts.map((name) => `n.${name}`).join(', ')},
+       coalesce(n.max_output_tokens, p.max_output_tokens), n.reasoning or coalesce(p.reasoning, false), n.tiers,
+       nullif(coalesce((select jsonb_object_agg(f.key, f.value) from jsonb_each(p.service_tiers) as f where jsonb_typeof(f.value) = 'number'),
+         '{}') || coalesce(n.service_tiers, '{}'), '{}'), p.regions,
+       n.free, coalesce(n.effective_from, clock_timestamp()), coalesce(p.created_at, clock_timestamp()), clock_timestamp(),
+       'import', :import_id, n.catalog, n.seller, n.price_factor, n.against, coalesce(p.metadata, '{}') || coalesce(n.metadata, '{}')
+     from named n left join model_prices p on p.version_id = n.against
      returning id`,
     { import_id, versions: JSON.stringify(versions) },
   );

@@ -1,9 +1,9 @@
 import type { Metadata } from '../ledger/price-lists';
 import type { Db } from '../sql';
 import type { Catalog, ListedPrice, Listing, Source } from './catalogs/catalog';
-import { compared, times } from './decimals';
+import { agree, isBillable, multiplied, wordsOf } from './listed';
 import { sellerOf } from './sellers';
-import { inForce, type Present } from './stored';
+import { type Present, presentPrices } from './stored';
 
 /** A model that a target serves, as it is priced. */
 export interface Served {
@@ -20,6 +20,9 @@ export interface PlanRow {
   model: string;
   /** The catalog that proposes it, with version and day. */
   catalog: string;
+  /** Whose price it is, and what its amounts were multiplied with. */
+  seller: string;
+  factor: string | null;
   /** The other catalogs that say the same. */
   confirmed_by: string[];
   /** The catalogs that know the model. */
@@ -47,6 +50,10 @@ export interface Plan {
   gone: string[];
 }
 
+/** What a row may hold; a catalog that says more of a model is cut. */
+export const COMING_MAX = 4;
+export const DOUBTS_MAX = 20;
+export const DOUBT_CHARACTERS_MAX = 500;
 const NEAR_MAX = 3;
 const NEAR_LENGTH = 4;
 
@@ -60,9 +67,21 @@ export async function makePlan(
   wanted: { served: readonly Served[]; whole: readonly Omit<Served, 'model'>[] },
   factors: Record<string, string> = {},
 ): Promise<Plan> {
-  const asked = [...wanted.served, ...wanted.whole.flatMap((one) => allOf(one, catalogs))];
-  const providers = [...new Set(asked.map(({ provider }) => provider))];
-  const present = new Map((await inForce(db, providers)).map((one) => [nameOf(one), one] as const));
+  const named = [...wanted.served, ...wanted.whole].map(({ provider }) => provider);
+  const rows = await presentPrices(db, [...new Set(named)]);
+  const present = new Map(rows.map((one) => [nameOf(one), one] as const));
+  const known = new Map(rows.filter(isImported).map((one) => [one.provider, one] as const));
+  // A seller and a factor that an import was told of hold for the next one.
+  const told = <One extends Omit<Served, 'model'>>(one: One): One => ({
+    ...one,
+    seller: one.seller ?? known.get(one.provider)?.seller ?? undefined,
+  });
+  const factorOf = (provider: string) =>
+    factors[provider] ?? known.get(provider)?.price_factor ?? undefined;
+  const asked = [
+    ...wanted.served.map(told),
+    ...wanted.whole.flatMap((one) => allOf(told(one), catalogs)),
+  ];
   const unique = [...new Map(asked.map((one) => [nameOf(one), one])).values()];
   const plan: Plan = {
     format: 'svc-prices-plan/1',
@@ -74,9 +93,12 @@ export async function makePlan(
     gone: [],
   };
   for (const one of unique) {
-    const row = rowOf(one, catalogs, present.get(nameOf(one)), factors[one.provider]);
+    const row = rowOf(one, catalogs, present.get(nameOf(one)), factorOf(one.provider));
     if (row !== undefined) plan.rows.push(row);
-    else plan.missing.push({ ...bare(one), near: nearest(one, catalogs) });
+    else
+      plan.missing.push({
+        ...{ provider: one.provider, model: one.model, near: nearest(one, catalogs) },
+      });
   }
   const sellers = new Map(asked.map(({ provider, seller }) => [provider, seller]));
   for (const { source, provider, model } of present.values()) {
@@ -97,8 +119,8 @@ export function labelOf({ catalog, version, dated }: Source): string {
   return `${catalog} ${version}${dated === null ? '' : ` of ${dated}`}`;
 }
 
-function bare({ provider, model }: Served) {
-  return { provider, model };
+function isImported({ source }: Present): boolean {
+  return source === 'import';
 }
 
 function listingsOf({ provider, seller }: Omit<Served, 'model'>, catalog: Catalog) {
@@ -121,80 +143,38 @@ function rowOf(
     const listing = listingsOf(one, catalog).get(one.model);
     return listing === undefined ? [] : [{ listing, label: labelOf(catalog.source) }];
   });
-  const [first, ...others] = found;
+  // One that lists a name without an amount knows no price.
+  const first = found.find(({ listing }) => isBillable(listing.price)) ?? found[0];
   if (first === undefined) return undefined;
-  const { listing } = first;
+  const { listing, label } = first;
+  const others = found.filter((other) => other !== first && isBillable(other.listing.price));
   const agreeing = others.filter((other) => agree(listing.price, other.listing.price));
-  const doubts = [...listing.doubts];
-  for (const { label, listing: other } of others)
-    if (!agree(listing.price, other.price))
-      doubts.push(`${label} says otherwise: ${wordsOf(other.price)}`);
-  const confirmed = agreeing.some((other) => other.listing.lent_by === undefined);
-  if (listing.lent_by !== undefined && !confirmed)
-    doubts.push(`${first.label} supposes the price of ${listing.lent_by}`);
-  const service_tiers =
-    Object.keys(listing.price.service_tiers).length > 0
-      ? listing.price.service_tiers
-      : (agreeing.find((other) => Object.keys(other.listing.price.service_tiers).length > 0)
-          ?.listing.price.service_tiers ?? {});
-  const price = { ...listing.price, service_tiers };
+  const doubts = [
+    ...listing.doubts,
+    ...others
+      .filter((other) => !agreeing.includes(other))
+      .map((other) => `${other.label} says otherwise: ${wordsOf(other.listing.price)}`),
+  ];
+  const is_confirmed = agreeing.some((other) => other.listing.lent_by === undefined);
+  if (listing.lent_by !== undefined && !is_confirmed)
+    doubts.push(`${label} supposes the price of ${listing.lent_by}`);
+  const tiers = [first, ...agreeing].map((each) => each.listing.price.service_tiers);
+  const service_tiers = tiers.find((lists) => Object.keys(lists).length > 0) ?? {};
+  const inOurs = (price: ListedPrice) => (factor === undefined ? price : multiplied(price, factor));
   return {
-    ...bare(one),
-    catalog: first.label,
-    confirmed_by: agreeing.map(({ label }) => label),
+    ...{ provider: one.provider, model: one.model, catalog: label },
+    seller: sellerOf(one.seller ?? one.provider) as string,
+    factor: factor ?? null,
+    confirmed_by: agreeing.map((each) => each.label),
     known_to: found.length,
     against: present?.version_id ?? null,
-    price: factor === undefined ? price : multiplied(price, factor),
-    coming: listing.coming.map(({ from, price: later }) => ({
-      from,
-      price: factor === undefined ? later : multiplied(later, factor),
+    price: inOurs({ ...listing.price, service_tiers }),
+    coming: listing.coming.slice(0, COMING_MAX).map(({ from, price }) => ({
+      ...{ from, price: inOurs(price) },
     })),
     metadata: Object.assign({}, ...[...found].reverse().map((each) => each.listing.metadata)),
-    doubts,
-    lost: [...listing.lost],
-  };
-}
-
-/** Two catalogs agree if the amounts that both say are the same, the tiers of long prompts too. */
-function agree(a: ListedPrice, b: ListedPrice): boolean {
-  const main = ['input_per_1m', 'output_per_1m', 'cached_input_per_1m', 'per_minute'] as const;
-  const is_same = main.every((name) => {
-    const left = a.amounts[name];
-    const right = b.amounts[name];
-    return left === undefined || right === undefined || compared(left, right) === 0;
-  });
-  if (!is_same || a.tiers.length !== b.tiers.length) return false;
-  return a.tiers.every((tier, i) =>
-    (['input_per_1m', 'output_per_1m'] as const).every((name) => {
-      const left = tier[name];
-      const right = b.tiers[i]?.[name];
-      return left === undefined || right === undefined || compared(left, right) === 0;
-    }),
-  );
-}
-
-function wordsOf({ amounts, tiers }: ListedPrice): string {
-  const said = Object.entries(amounts).map(([name, amount]) => `${name} ${amount}`);
-  return `${said.join(', ') || 'nothing'}${tiers.length > 0 ? `, ${tiers.length} tiers` : ''}`;
-}
-
-function multiplied(price: ListedPrice, factor: string): ListedPrice {
-  const all = <T extends object>(given: T): T =>
-    Object.fromEntries(
-      Object.entries(given).map(([name, amount]) => [
-        name,
-        typeof amount === 'string' ? times(amount, factor) : amount,
-      ]),
-    ) as T;
-  return {
-    amounts: all(price.amounts),
-    tiers: price.tiers.map(all),
-    service_tiers: Object.fromEntries(
-      Object.entries(price.service_tiers).map(([name, list]) => [
-        name,
-        { amounts: all(list.amounts), tiers: list.tiers.map(all) },
-      ]),
-    ),
+    doubts: doubts.slice(0, DOUBTS_MAX).map((doubt) => doubt.slice(0, DOUBT_CHARACTERS_MAX)),
+    lost: listing.lost.slice(0, DOUBTS_MAX),
   };
 }
 

@@ -1,3 +1,4 @@
+import { CatalogError } from './catalogs/read';
 import { decimalText } from './decimals';
 import type { Served } from './plan';
 
@@ -10,7 +11,8 @@ export interface ServedModels {
 
 /**
  * The models that a configuration of gateways serves, under the names that their prices have. It is
- * read as far as it is understood: whether it is right, the gateway says.
+ * read as far as it is understood: whether it is right, the gateway says. Throws CatalogError for
+ * two factors of one provider.
  */
 export function servedBy(config: unknown): ServedModels {
   const found: ServedModels = { served: [], factors: {} };
@@ -20,6 +22,9 @@ export function servedBy(config: unknown): ServedModels {
     const provider = textOf(memberOf(target, 'provider')) ?? kind ?? textOf(memberOf(target, 'id'));
     if (provider === undefined) continue;
     const factor = decimalText(memberOf(target, 'price_factor'));
+    const known = found.factors[provider];
+    if (factor !== undefined && known !== undefined && known !== factor)
+      throw new CatalogError(`The provider ${provider} has the factors ${known} and ${factor}.`);
     if (factor !== undefined) found.factors[provider] = factor;
     const models = memberOf(target, 'models');
     for (const model of Array.isArray(models) ? models : []) {

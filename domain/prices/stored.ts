@@ -12,6 +12,9 @@ export interface Present {
   source: 'hand' | 'import';
   import_id: string | null;
   catalog: string | null;
+  /** Whose price an import took, and what it multiplied it with. */
+  seller: string | null;
+  price_factor: string | null;
   effective_from: Date;
   price: ListedPrice;
   max_output_tokens: number | null;
@@ -28,18 +31,22 @@ type Row = Omit<Present, 'price'> & {
 
 const as_text = `jsonb_build_object(${amounts.map((name) => `'${name}', trim_scale(${name})::text`).join(', ')})`;
 
-const shown = `id, version_id, provider, model, source, import_id, catalog, effective_from, ${as_text} as amounts,
+const shown = `id, version_id, provider, model, source, import_id, catalog, seller,
+  trim_scale(price_factor)::text as price_factor, effective_from, ${as_text} as amounts,
   tiers, service_tiers, max_output_tokens, reasoning, free, metadata`;
 
-/** What is in force now, a row a price; of the named providers, or of all. */
-export async function inForce(db: Db, providers?: readonly string[]): Promise<Present[]> {
+/**
+ * The prices of the named providers, a row a price: the version in force now, else the one that
+ * comes next.
+ */
+export async function presentPrices(db: Db, providers: readonly string[]): Promise<Present[]> {
   const rows = await many<Row>(
     db,
     `select distinct on (id) ${shown} from model_prices
-     where retired_at is null and effective_from <= clock_timestamp()
-       and (:providers::text[] is null or provider = any (:providers))
-     order by id, effective_from desc, updated_at desc`,
-    { providers: providers ?? null },
+     where retired_at is null and provider = any (:providers)
+     order by id, effective_from <= clock_timestamp() desc,
+       case when effective_from <= clock_timestamp() then effective_from end desc, effective_from, updated_at desc`,
+    { providers },
   );
   return rows.map(presentOf);
 }
@@ -57,7 +64,10 @@ export async function planned(db: Db, providers: readonly string[]): Promise<Pre
 }
 
 function presentOf({ amounts: given, tiers, service_tiers, ...row }: Row): Present {
-  const lists = Object.entries(service_tiers ?? {});
+  // A factor stands for no amounts that a catalog could say; it goes on as it is.
+  const lists = Object.entries(service_tiers ?? {}).filter(
+    (one): one is [string, Record<string, unknown>] => typeof one[1] === 'object',
+  );
   return {
     ...row,
     price: {
@@ -65,8 +75,7 @@ function presentOf({ amounts: given, tiers, service_tiers, ...row }: Row): Prese
       tiers: tiersOf(tiers ?? []),
       service_tiers: Object.fromEntries(
         lists.map(([name, list]) => {
-          // A factor stands for no amounts that a catalog could say.
-          const { tiers: own = [], ...rest } = typeof list === 'number' ? {} : list;
+          const { tiers: own = [], ...rest } = list;
           return [
             name,
             { amounts: listedOf(rest), tiers: tiersOf(own as Record<string, number>[]) },

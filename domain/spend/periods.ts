@@ -34,7 +34,8 @@ const BUCKET_MS = { hour: HOUR_MS, day: DAY_MS, month: 28 * DAY_MS } as const;
 
 const defaults = {
   hour: {
-    from: `:to_at::timestamptz - interval '24 hours'`,
+    // By the clock: where it changes by half an hour, an hour of the day before began by another.
+    from: `date_trunc('hour', (:to_at::timestamptz - interval '24 hours') at time zone :time_zone) at time zone :time_zone`,
     to: `date_trunc('hour', now() at time zone :time_zone) at time zone :time_zone + interval '1 hour'`,
   },
   day: { from: `(:to_day::date - 30)`, to: `((now() at time zone :time_zone)::date + 1)` },

@@ -3,6 +3,7 @@ import { groupProblem } from '../../domain/rate-limits';
 import { namedVariable } from '../../runtime/config';
 import { isNetwork } from '../../runtime/networks';
 import type { PackRateLimit } from './policies';
+import { notSet } from './variables';
 
 const limit = z.int().min(1).nullable().optional();
 const scope = z.strictObject({ rpm: limit, tpm: limit, max_parallel_requests: limit });
@@ -162,8 +163,7 @@ export function storeValueProblem({
 }: Pick<LimitSettings, 'distributed_rate_limit'>): string | undefined {
   if (!shared.enabled || shared.store_url_env === undefined) return undefined;
   const url = storeUrl(shared);
-  if (url === '')
-    return `${STORE_PATH}: the environment variable ${shared.store_url_env} is not set.`;
+  if (url === '') return notSet(STORE_PATH, shared.store_url_env);
   // Its value may hold a password, so it is not repeated.
   if (!/^rediss?:\/\/\S+$/.test(url) || !URL.canParse(url)) {
     return `${STORE_PATH}: the environment variable ${shared.store_url_env} holds no URL of a Redis (redis://host:6379).`;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { namedVariable } from '../../runtime/config';
+import { notSet } from './variables';
 
 /** The section `observability` of the gateway's configuration (specification: Events). */
 export const observabilitySettings = z.strictObject({
@@ -32,8 +33,7 @@ export function telemetryProblem({ observability: { otlp } }: Observed): string 
 export function endpointValueProblem({ observability: { otlp } }: Observed): string | undefined {
   if (!otlp.enabled || otlp.endpoint_env === undefined) return undefined;
   const url = endpointOf(otlp);
-  if (url === '')
-    return `${ENDPOINT_PATH}: the environment variable ${otlp.endpoint_env} is not set.`;
+  if (url === '') return notSet(ENDPOINT_PATH, otlp.endpoint_env);
   // Its value may hold a password, so it is not repeated.
   if (!/^https?:\/\//.test(url) || !URL.canParse(url)) {
     return `${ENDPOINT_PATH}: the environment variable ${otlp.endpoint_env} holds no http address.`;

@@ -4,6 +4,7 @@ import { ambientAuth, namedVariable } from '../../runtime/config';
 import { milliseconds } from './addresses';
 import { ambientOf, variablesOf, wayOf } from './auth';
 import { discoveryOf, providerOf, servedModels, type TargetSettings, urlOf } from './targets';
+import { notSet } from './variables';
 
 const names = z.array(z.string().min(1)).min(1);
 
@@ -100,7 +101,7 @@ export function missingKeys({ providers, mcp }: UpstreamSections): string[] {
 
 function unsetIn(row: TargetSettings, at: number): string[] {
   return variablesOf(row).flatMap(({ at: part, variable }) =>
-    namedVariable(variable) ? [] : [unset(`providers.targets[${at}].${part}`, variable)],
+    namedVariable(variable) ? [] : [notSet(`providers.targets[${at}].${part}`, variable)],
   );
 }
 
@@ -119,12 +120,8 @@ function missingIn(section: string, servers: readonly Keyed[]): string[] {
   return servers.flatMap((server, at) =>
     server.api_key_env === undefined || serverKey(server)
       ? []
-      : [unset(`${section}[${at}].api_key_env`, server.api_key_env)],
+      : [notSet(`${section}[${at}].api_key_env`, server.api_key_env)],
   );
-}
-
-function unset(path: string, variable: string): string {
-  return `${path}: the environment variable ${variable} is not set.`;
 }
 
 /**

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { AppError } from '../../domain/errors';
 import type { GatewayEvent } from '../../domain/events';
 import type * as calls from '../../domain/ledger/calls';
+import type { Metadata } from '../../domain/ledger/price-lists';
 import type * as pricing from '../../domain/ledger/pricing';
 import type { KeyFunds } from '../../domain/ledger/views/key-funds';
 import type {
@@ -36,7 +37,10 @@ import { Spool } from './spool';
 export type Reservation = Wire<calls.Reservation>;
 
 /** A row of the price list. */
-export type Price = Wire<pricing.Price>;
+export type Price = Wire<pricing.Price> & {
+  /** What a catalog knows of the model; absent before 1.5. */
+  metadata?: Metadata | null;
+};
 
 /** A gateway key always has an organization. */
 type OrgKeyOwner = Wire<KeyOwner> & { org_id: string };

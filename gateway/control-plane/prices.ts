@@ -18,3 +18,19 @@ export function priceFor(
 function matches(pattern: string, model: string): boolean {
   return pattern.endsWith('*') && model.startsWith(pattern.slice(0, -1));
 }
+
+/**
+ * The dearest price of several ways to serve a model, by a million tokens in and out; undefined if
+ * none has a price.
+ */
+export function dearestOf(
+  prices: readonly Price[],
+  ways: readonly { provider: string; model: string }[],
+): Price | undefined {
+  const rows = ways.flatMap((way) => priceFor(prices, way) ?? []);
+  const sumOf = ({ input_per_1m, output_per_1m }: Price) => input_per_1m + output_per_1m;
+  return rows.reduce<Price | undefined>(
+    (dearest, row) => (dearest === undefined || sumOf(row) > sumOf(dearest) ? row : dearest),
+    undefined,
+  );
+}

@@ -36,3 +36,8 @@ export async function trail(call: Funded, charge: Charge | undefined, measured: 
   if (!call.client_is_gone && ctx.given === undefined) ctx.res.addTrailers(costHeaders(cost));
   return cost;
 }
+
+/** Says behind an answer whose head has announced it that its cost is not known yet. */
+export function trailPending({ ctx, client_is_gone }: Funded): void {
+  if (!client_is_gone && ctx.given === undefined) ctx.res.addTrailers(costHeaders(undefined));
+}

@@ -3,6 +3,7 @@ import { toWire } from '../../runtime/wire';
 import type { Funded } from '../call/call';
 import type { Family } from '../families/family';
 import { isAnswer, type Measured } from '../families/reader';
+import { costHeaders } from '../stages/cost';
 import { blocked, guardStream } from '../stages/policies';
 import { readerOf } from '../stages/stored';
 import { accountRefused, upstreamError } from '../upstreams/errors';
@@ -10,7 +11,7 @@ import { type Failure, failureInside } from '../upstreams/failures';
 import type { Frame } from '../wire/sse';
 import { type Body, isObject, stringOf } from '../wire/values';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
-import { announced, type Charge, trail } from './charge';
+import { announced, type Charge, trail, trailPending } from './charge';
 import { CostTail } from './cost-tail';
 import { createStreamMeter } from './meter';
 import type { Valve } from './valve';
@@ -143,8 +144,12 @@ export class StreamAnswer implements Answer {
     this.refusal = blocked(this.call, violation, 'output');
     // What is still read is nothing that the client may be held up by.
     this.call.held_limits?.release();
-    if (this.has_begun) this.endWith(this.refusal);
-    else refuse(this.call, valve, this.refusal);
+    // What it costs is known once all of it was read.
+    const asks_cost = this.options.charge !== undefined;
+    if (this.has_begun) {
+      if (asks_cost) trailPending(this.call);
+      this.endWith(this.refusal);
+    } else refuse(this.call, valve, this.refusal, asks_cost ? costHeaders(undefined) : {});
     this.options.onBlocked();
   }
 
@@ -221,7 +226,12 @@ function isWhole({ is_done, has_finish, usage }: Measured): boolean {
  * Answers with the refusal alone, if nothing was sent yet. The client has it at once: what is still
  * read is for the money.
  */
-function refuse(call: Funded, valve: Valve, refusal: AppError): void {
+function refuse(
+  call: Funded,
+  valve: Valve,
+  refusal: AppError,
+  headers: Record<string, string>,
+): void {
   const { ctx } = call;
   if (call.client_is_gone) return;
   if (ctx.refuseNow !== undefined) {
@@ -232,6 +242,7 @@ function refuse(call: Funded, valve: Valve, refusal: AppError): void {
   const body = Buffer.from(JSON.stringify(error));
   open(call, refusal.status, {
     ...errorHeaders(refusal),
+    ...headers,
     'content-type': 'application/json; charset=utf-8',
     'content-length': String(body.length),
   });

@@ -24,14 +24,26 @@ export function asksCost({ ctx, identity }: Pick<Identified, 'ctx' | 'identity'>
   );
 }
 
-/** What a settlement came to, in the words of an answer. */
+/** What a settlement came to, in the words of an answer: to the nano, if its lines are known. */
 export function costOf(
   { actual_cost, price_lines }: { actual_cost: number; price_lines?: PriceLine[] | undefined },
   currency: string,
 ): Cost {
-  // Its nanos are an integer that a double holds.
-  const nanos = BigInt(Math.round(actual_cost * Number(NANOS_PER_UNIT)));
-  return { amount: decimalText(nanos), currency, lines: price_lines };
+  const nanos = Math.round(actual_cost * Number(NANOS_PER_UNIT));
+  // Beyond that a double holds no integer exactly, and the lines add up to the cost.
+  const is_exact = Number.isSafeInteger(nanos) || price_lines === undefined;
+  const sum = is_exact ? BigInt(nanos) : nanosOf(price_lines);
+  return { amount: decimalText(sum), currency, lines: price_lines };
+}
+
+/** The sum of amounts that have more decimals than it has. */
+function nanosOf(lines: readonly PriceLine[]): bigint {
+  const places = Math.max(9, ...lines.map(({ amount }) => amount.split('.')[1]?.length ?? 0));
+  const sum = lines.reduce((so_far, { amount }) => {
+    const [units = '', decimals = ''] = amount.split('.');
+    return so_far + BigInt(units + decimals.padEnd(places, '0'));
+  }, 0n);
+  return sum / 10n ** BigInt(places - 9);
 }
 
 /** The headers, or trailers, that tell a cost; undefined: it is not known yet. */

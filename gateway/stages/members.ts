@@ -4,7 +4,7 @@ import type { Prepared, Read } from '../call/call';
 import type { ClientRequest } from '../families/request';
 import { applyEdits, cutMember, memberEdit } from '../wire/edits';
 import { checkKeys } from '../wire/members';
-import { type Body, isObject } from '../wire/values';
+import { type Body, headerText, isObject } from '../wire/values';
 import { asksCost } from './cost';
 import { talkOf } from './policies';
 import { tagsIn } from './tags';
@@ -19,7 +19,8 @@ const SESSION_LENGTH_MAX = 200;
  */
 export function takeMembers(call: Read): Prepared {
   const { ctx, request } = call;
-  const named = sessionId(ctx.req.headers[SESSION_HEADER], SESSION_HEADER);
+  const header = ctx.req.headers[SESSION_HEADER];
+  const named = sessionId(typeof header === 'string' ? headerText(header) : header, SESSION_HEADER);
   const prepared = Object.assign(call, {
     session_id: named,
     tags: tagsIn(ctx),

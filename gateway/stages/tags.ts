@@ -2,6 +2,7 @@ import { AppError } from '../../domain/errors';
 import { TAG_LENGTH_MAX, TAGS_MAX } from '../../domain/ledger/calls';
 import { isKept } from '../../domain/texts';
 import type { ClientSide } from '../call/client-side';
+import { headerText } from '../wire/values';
 
 const HEADER = 'x-svc-tags';
 
@@ -14,7 +15,7 @@ export function tagsIn({ req }: Pick<ClientSide, 'req'>): string[] | undefined {
   if (given === undefined) return undefined;
   const tags = [
     ...new Set(
-      String(given)
+      headerText(String(given))
         .split(',')
         .map((tag) => tag.trim()),
     ),

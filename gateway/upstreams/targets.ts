@@ -19,6 +19,7 @@ import { type Breaker, createBreaker } from './breaker';
 import { openCredential } from './credentials/credential';
 import type { Credential } from './credentials/outbound';
 import { Discovery } from './discovery';
+import { type Listed, listedModels } from './listing';
 
 /** A server behind this gateway: where it is, and the connections to it. */
 export interface Upstream {
@@ -105,11 +106,6 @@ export interface Providers {
   close(): Promise<void>;
 }
 
-export interface Listed {
-  model: string;
-  provider: string;
-}
-
 // How long a configuration waits for the lists of models.
 const DISCOVER_MS = 2_000;
 const USER_AGENT = 'svc-gateway';
@@ -118,8 +114,6 @@ const USER_AGENT = 'svc-gateway';
 const token_factors: Record<Shape, number> = { openai: 1, anthropic: 1.2 };
 // What the control plane freezes in one reserve, the first price included.
 const PRICES_MAX = 17;
-// The owner of what no single provider serves.
-const GROUP_OWNER = 'svc';
 
 /** The upstream table. `random` gives [0, 1). */
 export function openProviders(settings: Settings, random: () => number = Math.random): Providers {
@@ -159,19 +153,7 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
     },
     order: (route) => ordered(route, random),
     knows: (name, family) => openRoute(name, family) !== undefined,
-    models(shapes, allowed) {
-      const reachable = targets.filter(({ shape }) => shapes.has(shape));
-      const served = reachable.flatMap(({ models, provider }) =>
-        models.map(({ name }): Listed => ({ model: name, provider })),
-      );
-      const usable = served.filter(({ model }) => mayUse(allowed, model));
-      const of_groups = [...groups]
-        .filter(([, models]) => usable.some(({ model }) => models.includes(model)))
-        .map(([model]): Listed => ({ model, provider: GROUP_OWNER }));
-      // A group goes before a model of its name.
-      const alone = usable.filter(({ model }) => !groups.has(model));
-      return firstOfEach([...alone, ...of_groups]);
-    },
+    models: (shapes, allowed) => listedModels(targets, groups, shapes, allowed),
     async close() {
       discoveries.close();
       await Promise.all(targets.map(({ pool }) => pool.destroy()));
@@ -253,11 +235,6 @@ function shuffled(tier: readonly Candidate[], random: () => number): Candidate[]
     result.push(...left.splice(index, 1));
   }
   return result;
-}
-
-function firstOfEach(listed: Listed[]): Listed[] {
-  const seen = new Set<string>();
-  return listed.filter(({ model }) => !seen.has(model) && seen.add(model));
 }
 
 function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Target {

@@ -42,3 +42,14 @@ export function objectIn(text: string): Body | undefined {
     return undefined;
   }
 }
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
+/** A header's text. Node gives a character a byte: clients write UTF-8, and some Latin-1. */
+export function headerText(given: string): string {
+  try {
+    return utf8.decode(Buffer.from(given, 'latin1'));
+  } catch {
+    return given;
+  }
+}

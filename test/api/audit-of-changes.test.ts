@@ -82,7 +82,7 @@ test.each(recorded.map((row) => [nameOf(row), row] as const))(
     for (const event of events) {
       expect(event).toMatchObject({ actor, key_id, request_id: 'label-7' });
       const ofPlatform =
-        /^(price|exchange_rate|payment_(provider|config)|gateway_config|config_rollout|identity_issuer)\./;
+        /^(price|price_import|exchange_rate|payment_(provider|config)|gateway_config|config_rollout|identity_issuer)\./;
       if (!name.startsWith('post /v1/admin/organizations'))
         expect(event.org_id).toBe(ofPlatform.test(event.action) ? null : tenant.org_id);
     }

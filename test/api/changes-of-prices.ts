@@ -19,7 +19,13 @@ export function changesOfPrices(call: CallApi, platform: string): Record<string,
     return made.body.id;
   };
   return {
-    'post /v1/admin/price-imports': { body: planOfOne(), actions: ['price.created'] },
-    'post /v1/admin/price-imports/:id/undo': { of: newImport, actions: ['price.ended'] },
+    'post /v1/admin/price-imports': {
+      body: planOfOne(),
+      actions: ['price_import.created', 'price.created'],
+    },
+    'post /v1/admin/price-imports/:id/undo': {
+      of: newImport,
+      actions: ['price_import.changed', 'price.ended'],
+    },
   };
 }

@@ -107,7 +107,7 @@ test('says what each queue’s pollers are, when the schedules ran, and that all
         { id: 'exportUpkeep', status: 'active', next_at: expect.any(String) },
         { id: 'pricesCheck', status: 'active', last_ended_at: null, last_result: null },
       ],
-      outbox: { waiting: 0, parked: 0, oldest_waiting_since: null },
+      outbox: { waiting: 0, parked: 0, oldest_waiting_since: null, newest_parked_at: null },
     },
   ]);
 });

@@ -159,4 +159,45 @@ test('a gateway of this version works with this API beside the others, over the 
   await requireCalls(gateway, new_api, seeded);
   const seen = await requireOneBill(old_api, seeded.rich, () => ask(gateway, seeded.rich));
   expect(seen.status).toBe(200);
+  await gateway.stop();
+});
+
+test('a rollout moves gateways of this version and waits for none of the version before, which takes what its group has come to', async () => {
+  const call = callerOf(new_api);
+  const platform = { key: seeded.platform };
+  const gateway = await gatewayOf(current, new_api);
+  const put = async (more: object) => {
+    const body = { config: world.settings, ...more };
+    const answer = await call('put', '/v1/admin/gateway-config', { ...platform, body });
+    expect([answer.status, answer.body.error]).toEqual([200, undefined]);
+    return answer.body;
+  };
+  /** The versions that gateways of 1.4 and of 1.5 run, and that each has a good answer. */
+  const running = async () => {
+    for (const part of [old_gateway, gateway])
+      expect((await ask(part, seeded.rich)).status).toBe(200);
+    const { gateways } = (await call('get', '/v1/admin/gateways', platform)).body;
+    const versionAt = (version: string) =>
+      gateways.find((one: { software_version: string }) => one.software_version === version)
+        ?.config_version;
+    return [versionAt(previous.version), versionAt(current.version)];
+  };
+  const run = async (...versions: number[]) =>
+    until(async () => JSON.stringify(await running()) === JSON.stringify(versions), 60_000);
+
+  const { version: first } = await put({});
+  await run(first, first);
+  const stages = [1, '100%'];
+  const { version: second, rollout } = await put({ rollout: { stages, soak_s: 0, apply_s: 60 } });
+  // Nobody steps on it yet: it is staged, so nobody has it.
+  expect(await running()).toEqual([first, first]);
+  const worker = await world.openWorker(current, 'config');
+  const lifecycle = await world.openWorker(current);
+  const at = `/v1/admin/config-rollouts/${rollout.id}`;
+  const statusNow = async () => (await call('get', at, platform)).body;
+  await until(async () => (await statusNow()).status !== 'running', 60_000);
+  expect(await statusNow()).toMatchObject({ status: 'completed', version: second });
+  expect((await statusNow()).gateways).toHaveLength(1);
+  await run(second, second);
+  await Promise.all([worker.stop(), lifecycle.stop(), gateway.stop()]);
 });

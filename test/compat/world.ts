@@ -94,7 +94,9 @@ export async function openCompatWorld() {
     api_key_env: 'MODELS_KEY',
     models: ['gpt-4o-mini'],
   };
-  writeFileSync(config, stringify({ providers: { targets: [target] } }));
+  /** What every gateway begins with. */
+  const settings = { providers: { targets: [target] } };
+  writeFileSync(config, stringify(settings));
 
   /** An API; the first on a database migrates it. */
   const openApi = async (release: Release, port?: number): Promise<Part> => {
@@ -116,8 +118,8 @@ export async function openCompatWorld() {
     };
     return { ...(await start(release, 'gateway/main.ts', variables, place)), ...place };
   };
-  const openWorker = (release: Release): Promise<Process> =>
-    start(release, 'workers/lifecycle.ts', control_plane, { line: 'worker_lifecycle runs' });
+  const openWorker = (release: Release, name = 'lifecycle'): Promise<Process> =>
+    start(release, `workers/${name}.ts`, control_plane, { line: `worker_${name} runs` });
   /** The first key of an empty database, as an operator makes it with this release. */
   const bootstrap = ({ folder: cwd }: Release): string =>
     execFileSync(process.execPath, ['run.cjs', 'api/admin.ts', 'bootstrap'], {
@@ -137,7 +139,7 @@ export async function openCompatWorld() {
     expect(broken).toEqual([]);
   };
   const client = new Client({ connection, namespace });
-  return { db, client, openApi, openGateway, openWorker, bootstrap, close };
+  return { db, client, settings, openApi, openGateway, openWorker, bootstrap, close };
 }
 
 /**
@@ -146,7 +148,7 @@ export async function openCompatWorld() {
  */
 export function callerOf({ url }: Part) {
   return async (
-    method: 'get' | 'post',
+    method: 'get' | 'post' | 'put',
     at: string,
     { key, body, headers }: { key: string; body?: object; headers?: Record<string, string> },
   ) => {

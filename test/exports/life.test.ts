@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
-import { readdir } from 'node:fs/promises';
+import { mkdir, mkdtemp, readdir, rm, utimes, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createExportSteps } from '../../activities/exports';
@@ -8,6 +9,7 @@ import { pagesOf } from '../../domain/exports/parts';
 import * as steps from '../../domain/exports/steps';
 import { many } from '../../domain/sql';
 import { copyText } from '../../exports/copy-text';
+import { removeLeft } from '../../exports/drafts';
 import { createTargetOf } from '../../exports/open';
 import { makeTenant, secrets, type Tenant } from '../support/api';
 import { until } from '../support/until';
@@ -235,6 +237,37 @@ test('every step of an export that has ended is refused by its row', async () =>
     const page = { export_id: id, n: 1, rows: 5 };
     expect(await steps.progress(db, page)).toBe(false);
   }
+});
+
+test('drafts that a killed worker left are gone once the export is written', async () => {
+  await addEvents(10);
+  const id = await ask(['events']);
+  const folder = path.join(world.dir, 'org', tenant.org_id, id);
+  await mkdir(folder, { recursive: true });
+  // Of a try of another file, and of one that nobody tries again.
+  await writeFile(path.join(folder, '.events-2027-01-31.jsonl.gz.dead-1'), 'half');
+  await writeFile(path.join(folder, '.manifest.json.dead-1'), '{');
+  const exporter = await world.startExporter();
+  expect((await ended(world, tenant.owner_key, id)).status).toBe('completed');
+  const left = (await readdir(folder)).filter((name) => name.startsWith('.'));
+  expect(left).toEqual([]);
+  await exporter.stop();
+});
+
+test('folders of drafts of processes that were killed are removed, those that somebody writes to are not', async () => {
+  const made = async (name: string, age_ms: number) => {
+    const folder = await mkdtemp(path.join(tmpdir(), `svc-export-drafts-${name}`));
+    const file = path.join(folder, '.part.1');
+    await writeFile(file, 'half');
+    const then = new Date(Date.now() - age_ms);
+    await utimes(file, then, then);
+    await utimes(folder, new Date(0), new Date(0));
+    return folder;
+  };
+  const [old, living] = [await made('old', 8 * HOUR_MS), await made('living', HOUR_MS)];
+  removeLeft();
+  expect([existsSync(old), existsSync(living)]).toEqual([false, true]);
+  await rm(living, { recursive: true });
 });
 
 test('no draft is left by anything above', async () => {

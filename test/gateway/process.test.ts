@@ -168,6 +168,30 @@ test.each<[string, string, Record<string, string>, string]>([
   await expect(start(more, env)).rejects.toThrow(named);
 });
 
+test('a variable that its configuration names and that nobody has set is said with its place and what to do, all of them at once', async () => {
+  const more = `    - { id: b, provider: b, shape: openai, base_url: "${world.models_url}/v1", api_key_env: UNSET_MODELS_KEY, models: [dear] }
+mcp: { servers: [{ name: tools, url: "${world.models_url}/mcp", api_key_env: UNSET_TOOLS_KEY }] }
+distributed_rate_limit: { enabled: true, store_url_env: UNSET_STORE_URL }
+observability: { otlp: { enabled: true, endpoint_env: UNSET_OTLP_ENDPOINT } }`;
+  const places = {
+    'providers.targets[1].api_key_env': 'UNSET_MODELS_KEY',
+    'mcp.servers[0].api_key_env': 'UNSET_TOOLS_KEY',
+    'distributed_rate_limit.store_url_env': 'UNSET_STORE_URL',
+    'observability.otlp.endpoint_env': 'UNSET_OTLP_ENDPOINT',
+  };
+  const said = await start(more).then(
+    () => 'it has started',
+    (error: Error) => error.message,
+  );
+  for (const [place, name] of Object.entries(places)) {
+    expect(process.env[name]).toBeUndefined();
+    expect(said).toContain(
+      `${place}: the environment variable ${name} is not set. Set it where this gateway is started, or name another one.`,
+    );
+  }
+  expect(said).toContain('exited 1');
+});
+
 test('the process does not start on a taken port, and says in one line which variable to change', async () => {
   const taken = createServer().listen(0);
   await once(taken, 'listening');

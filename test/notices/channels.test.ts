@@ -151,3 +151,36 @@ test('the test button goes the whole way, and a message is sent once more by han
   const again = await present(() => arrived(path)[1]);
   expect(again.headers['webhook-id']).toBe(tried.body.id);
 });
+
+test('an address gets no more than five codes an hour, however often it is taken out and added', async () => {
+  const tenant = await makeTenant(world.db);
+  const key = tenant.owner_key;
+  const [one, other] = [
+    await makeDestination(world, key, { channel: 'email' }),
+    await makeDestination(world, key, { channel: 'email' }),
+  ];
+  const address = `${randomUUID()}@example.com`;
+  const add = (id: string, to = address) =>
+    world.call('post', `/v1/notice-destinations/${id}/recipients`, { key, body: { address: to } });
+  for (let n = 0; n < 5; n += 1) {
+    const added = await add(n % 2 === 0 ? one.id : other.id);
+    expect(added.status).toBe(201);
+    await world.call('delete', `/v1/notice-recipients/${added.body.id}`, { key });
+  }
+  for (const id of [one.id, other.id])
+    expect((await add(id, address.toUpperCase())).body.error).toMatchObject({
+      param: 'address',
+      message: expect.stringContaining('5 codes'),
+    });
+  expect((await add(one.id, `other-${address}`)).status).toBe(201);
+  // Another organization asks for itself.
+  const elsewhere = await makeTenant(world.db);
+  const own = await makeDestination(world, elsewhere.owner_key, { channel: 'email' });
+  const asked = await world.call('post', `/v1/notice-destinations/${own.id}/recipients`, {
+    key: elsewhere.owner_key,
+    body: { address },
+  });
+  expect(asked.status).toBe(201);
+  await many(world.db, `update notice_codes set sent_at = sent_at - interval '61 minutes'`, {});
+  expect((await add(one.id)).status).toBe(201);
+});

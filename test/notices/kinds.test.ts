@@ -3,7 +3,7 @@ import * as events from '../../domain/events';
 import * as fleet from '../../domain/gateways/fleet';
 import { tellExpiringKeys } from '../../domain/notices/messages';
 import { many } from '../../domain/sql';
-import { makeTenant, type Tenant } from '../support/api';
+import { makePerson, makeTenant, type Tenant } from '../support/api';
 import { platformKey } from '../support/keys';
 import { makeShort } from '../support/tickets';
 import { until } from '../support/until';
@@ -80,6 +80,35 @@ test.each([
   await append(tenant.org_id, type, payload);
   await until(() => kindsAt(path).length > 0);
   expect(kindsAt(path)).toEqual([kind]);
+});
+
+test('people read whose budget or wallet it is and who decided, by names of their own organization alone', async () => {
+  const { tenant } = await told();
+  const slack = `/slack/${randomUUID()}`;
+  await makeDestination(world, tenant.owner_key, { channel: 'slack', path: slack });
+  const other = await makeTenant(world.db);
+  const person = await makePerson(world, tenant, 'billing_admin');
+  const nameOf = async (table: string, id: string) =>
+    (await world.db(table).where({ id }).first('name')).name as string;
+  const budget = (owner_type: string, owner_id: string) =>
+    append(tenant.org_id, 'budget.threshold', { owner_type, owner_id, used_nanos: '100' });
+  await budget('team', tenant.team_id);
+  await budget('team', other.team_id);
+  const { ticket_id } = await makeShort(world, 100, {}, tenant);
+  const deny = `/v1/cost-tickets/${ticket_id}/deny`;
+  expect((await world.call('post', deny, { key: person.key, body: {} })).status).toBe(200);
+  const facts = () =>
+    world.receiver.arrivals
+      .filter((one) => one.path === slack)
+      .flatMap(({ body }) => body.blocks)
+      .flatMap(({ fields = [] }: { fields?: { text: string }[] }) =>
+        fields.map(({ text }) => text),
+      );
+  const decider = `Decided by: ${await nameOf('users', person.user_id)}`;
+  await until(() => facts().includes(decider));
+  await until(() => facts().filter((fact) => fact === 'Used: 0.0000001 USD').length === 2);
+  expect(facts()).toContain(`Of: team ${await nameOf('teams', tenant.team_id)}`);
+  expect(facts().join()).not.toContain(await nameOf('teams', other.team_id));
 });
 
 test('a key that ends within a week is told of once, one that was made for less never', async () => {

@@ -98,6 +98,25 @@ test('two who confirm at once have one verdict', async () => {
   expect(answers.filter(({ body }) => body.is_first)).toHaveLength(1);
 });
 
+test('of two people who confirm at once the link names the one whose verdict stands', async () => {
+  for (let n = 0; n < 5; n++) {
+    const linked = await makeLinked();
+    const second = await makePerson(world, linked, 'billing_admin');
+    const keys = [linked.person_key, second.key];
+    const answers = await Promise.all(keys.map((key) => use(linked.deny, key)));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200]);
+    const [decider] = new Set(answers.map(({ body }) => body.ticket.decided_by));
+    const by = [linked.person_id, second.user_id].indexOf(decider);
+    expect(answers.map(({ body }) => body.is_first)).toEqual([by === 0, by === 1]);
+    const [row] = await many<{ used_by: string }>(
+      world.db,
+      `select used_by from ticket_links where ticket_id = :id and verdict = 'denied'`,
+      { id: linked.ticket_id },
+    );
+    expect(row?.used_by).toBe(decider);
+  }
+});
+
 test('whoever fetches the address, without a session, decides nothing and learns nothing', async () => {
   const linked = await makeLinked();
   for (const method of ['get', 'head']) {

@@ -38,6 +38,13 @@ test.each([
   'https://0x0a000001/hook',
   'https://167772161/hook',
   'https://224.0.0.1/hook',
+  'https://012.0.0.1/hook',
+  'https://10.1/hook',
+  'https://①⓪.0.0.1/hook',
+  'https://[::10.0.0.1]/hook',
+  'https://[::ffff:a9fe:a9fe]/hook',
+  'https://[64:ff9b::a00:1]/hook',
+  'https://[2002:a00:1::]/hook',
 ])('a webhook to %s is refused when it is made, and is not connected to', async (url) => {
   expect(await hook(url)).toMatchObject(refused('url', /inside a network/));
   const outcome = await post({ url, body: '{}' }, world_only);
@@ -175,4 +182,15 @@ test('410 disables a destination and says so; it is told again once somebody ena
   await world.call('put', at, { key, body: { enabled: true } });
   expect((await world.call('post', `${at}/test`, { key })).status).toBe(201);
   await until(() => world.receiver.arrivals.some((one) => one.path === path));
+});
+
+test('of many that are made at once an organization keeps fifty', async () => {
+  const { owner_key } = await makeTenant(world.db);
+  const url = `${world.receiver_url}/hooks/many`;
+  const asked = Array.from({ length: 53 }, () => make({ channel: 'webhook', url }, owner_key));
+  const answers = await Promise.all(asked);
+  const made = answers.filter(({ status }) => status === 201);
+  const others = answers.filter(({ status }) => status !== 201);
+  expect(made).toHaveLength(50);
+  for (const one of others) expect(one).toMatchObject(refused('name', /There are 50/));
 });

@@ -42,16 +42,16 @@ export const gateway: Record<string, string> = {
   sockets: 'call config families identity pipeline stages upstreams wire',
   mcp: 'call config control-plane exchange families identity pipeline policy stages upstreams wire',
   key: 'call limits providers stages',
-  models: 'call providers stages upstreams',
+  models: 'call control-plane providers stages upstreams',
   routes: 'call families key mcp models pipeline providers sockets stages',
   'family-table': 'config families routes sockets',
   'kind-table': 'providers',
-  adopt: 'call config counting families stages',
+  notices: 'call config control-plane',
+  adopt: 'call config counting families notices stages',
   reports: 'call',
   configuration: 'adopt call config control-plane reports',
-  notices: 'call config control-plane',
   gateway: 'adopt call config control-plane counting identity limits sockets telemetry',
-  app: 'call configuration routes stages',
+  app: 'call configuration notices routes stages',
   main: 'app call config configuration control-plane gateway notices sockets',
 };
 
@@ -69,7 +69,7 @@ export const api: Record<string, string> = {
   table: 'identity machine notices payments people routes',
   openapi: 'http table',
   app: 'http ledger notices openapi table',
-  main: 'app http ledger',
+  main: 'app http ledger notices',
   'admin-exports': '',
   'price-words': '',
   'admin-prices': 'answers price-words',
@@ -109,7 +109,7 @@ export const domain: Record<string, string> = {
   spend: 'errors people sql',
   ledger:
     'audit-events errors events ids lists money named pages people secrets sql time-zones trace',
-  prices: 'digest errors ledger sql',
+  prices: 'digest errors events ledger sql',
   exports: 'copy-text errors ids money pages people secrets sql time-zones',
   payments: 'audit-events errors ledger lists money pages secrets sql',
 };

@@ -140,7 +140,7 @@ const csv: CsvColumn<Price>[] = [
 const source: Column<Price> = {
   title: 'From',
   cell: ({ source: from, catalog }) => (
-    <Text size="sm">{from === 'hand' ? 'by hand' : catalog}</Text>
+    <Text size="sm">{from === 'hand' ? 'by hand' : (catalog ?? 'a catalog')}</Text>
   ),
 };
 

@@ -17,7 +17,8 @@ const sellers = ['openai', 'anthropic', 'gemini', 'mistral', 'azure', 'bedrock',
 export function Catalogs() {
   const [chosen, setChosen] = useState<string[]>([]);
   const [taken, setTaken] = useState<string[]>([]);
-  const [is_open, setOpen] = useState(false);
+  // What the dialog asks about is what was on the page when it opened.
+  const [asked, setAsked] = useState<Proposal>();
   const providers = chosen.join(',');
   const query = useQuery(
     reading('GET /api/admin/price-plan', { query: providers === '' ? {} : { providers } }),
@@ -26,11 +27,12 @@ export function Catalogs() {
     setChosen(names);
     setTaken([]);
   };
-  const names = query.data ? takenOf(query.data, taken) : [];
+  const proposal = asked ?? query.data;
+  const names = proposal ? takenOf(proposal, taken) : [];
   const submit = async (idempotency_key: string) => {
-    if (query.data === undefined) return;
+    if (asked === undefined) return;
     const made = await call('POST /api/admin/price-imports', {
-      body: bodyOf(query.data, names, taken) as never,
+      body: bodyOf(asked, names, taken) as never,
       idempotency_key,
     });
     void refresh(
@@ -42,7 +44,7 @@ export function Catalogs() {
     );
     notifications.show({ message: `${made.prices} prices were taken over.` });
     setTaken([]);
-    setOpen(false);
+    setAsked(undefined);
   };
   return (
     <Stack gap="lg">
@@ -70,7 +72,7 @@ export function Catalogs() {
         {query.isPending && <LoadingRows />}
         {query.data && (
           <Groups proposal={query.data} taken={taken} onTake={setTaken}>
-            <Button disabled={names.length === 0} onClick={() => setOpen(true)}>
+            <Button disabled={names.length === 0} onClick={() => setAsked(query.data)}>
               Take {names.length} {names.length === 1 ? 'price' : 'prices'} over
             </Button>
           </Groups>
@@ -79,8 +81,8 @@ export function Catalogs() {
       <Imports />
       <FormModal
         title={`Take ${names.length} prices over`}
-        opened={is_open}
-        onClose={() => setOpen(false)}
+        opened={asked !== undefined}
+        onClose={() => setAsked(undefined)}
         submit={submit}
         label="Take over"
       >
@@ -96,10 +98,11 @@ export function Catalogs() {
 /** The plan with the rows that are taken alone, and what was said yes to by name. */
 function bodyOf({ plan, diff }: Proposal, names: readonly string[], taken: readonly string[]) {
   const empty = new Set(diff.rows.filter(({ is_empty }) => is_empty).map(nameOf));
+  const named = taken.filter((name) => names.includes(name));
   return {
     plan: { ...plan, rows: plan.rows.filter((row) => names.includes(nameOf(row))), missing: [] },
-    take: taken.filter((name) => !empty.has(name)),
-    free: taken.filter((name) => empty.has(name)),
+    take: named.filter((name) => !empty.has(name)),
+    free: named.filter((name) => empty.has(name)),
   };
 }
 

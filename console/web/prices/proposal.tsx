@@ -1,5 +1,5 @@
-import { Checkbox, Stack, Table, Text, Title } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { Button, Checkbox, Stack, Table, Text, Title } from '@mantine/core';
+import { type ReactNode, useState } from 'react';
 import type { Answer } from '../api/client';
 import { type Amount, amounts } from './words';
 
@@ -90,6 +90,7 @@ function Group({
   taken?: string[];
   onTake?: (names: string[]) => void;
 }) {
+  const [is_whole, setWhole] = useState(false);
   if (rows.length === 0) return null;
   const tick = (name: string, is_on: boolean) =>
     onTake?.(is_on ? [...(taken ?? []), name] : (taken ?? []).filter((one) => one !== name));
@@ -111,12 +112,13 @@ function Group({
             </Table.Tr>
           </Table.Thead>
           <Table.Tbody>
-            {rows.slice(0, SHOWN_MAX).map((row) => (
+            {rows.slice(0, is_whole ? rows.length : SHOWN_MAX).map((row) => (
               <Table.Tr key={nameOf(row)}>
                 <Table.Td data-title="Model">
                   {onTake ? (
                     <Checkbox
                       label={nameOf(row)}
+                      disabled={row.is_empty && !row.may_be_free}
                       checked={taken?.includes(nameOf(row)) ?? false}
                       onChange={(event) => tick(nameOf(row), event.currentTarget.checked)}
                     />
@@ -135,32 +137,42 @@ function Group({
           </Table.Tbody>
         </Table>
       </Table.ScrollContainer>
-      {rows.length > SHOWN_MAX && (
-        <Text size="sm" c="dimmed">
-          The first {SHOWN_MAX} of {rows.length}; GET /v1/admin/price-plan answers them all.
-        </Text>
+      {rows.length > SHOWN_MAX && !is_whole && (
+        <Button variant="default" size="compact-sm" mt="xs" onClick={() => setWhole(true)}>
+          Show all {rows.length}
+        </Button>
       )}
     </section>
   );
 }
 
-function Changes({ row: { changes, doubts, is_empty, coming, lost } }: { row: Row }) {
+function Changes({ row }: { row: Row }) {
+  const { changes, doubts, is_empty, may_be_free, coming, withdrawn, lost, has_news } = row;
   return (
     <Stack gap={2}>
-      {changes.map(({ amount, was, now, percent }) => (
-        <Text size="sm" key={amount}>
-          {amountWords(amount)}: {was === null ? '' : `${was} → `}
-          <b>{now ?? 'none'}</b>
-          {percent === null ? '' : ` (${percent} %)`}
+      <Amounts changes={changes} />
+      {has_news && changes.length === 0 && <Text size="sm">What is known of the model.</Text>}
+      {is_empty && (
+        <Text size="sm">
+          {may_be_free
+            ? 'No amount is listed: ticked, it costs nothing.'
+            : 'No amount has a place in a price: set it by hand.'}
         </Text>
-      ))}
-      {is_empty && <Text size="sm">No amount is listed: ticked, it costs nothing.</Text>}
+      )}
       {doubts.map((doubt) => (
         <Text size="sm" fs="italic" key={doubt}>
           {doubt}
         </Text>
       ))}
-      {coming.length > 0 && <Text size="sm">Another price from {coming.join(', ')}.</Text>}
+      {coming.map(({ from, changes: later }) => (
+        <Stack gap={2} key={from}>
+          <Text size="sm">From {from}:</Text>
+          <Amounts changes={later} />
+        </Stack>
+      ))}
+      {withdrawn.length > 0 && (
+        <Text size="sm">Planned for {withdrawn.join(', ')} before, and listed no more.</Text>
+      )}
       {lost.length > 0 && (
         <Text size="sm" c="dimmed">
           Without a place in a price: {lost.join(', ')}
@@ -168,6 +180,16 @@ function Changes({ row: { changes, doubts, is_empty, coming, lost } }: { row: Ro
       )}
     </Stack>
   );
+}
+
+function Amounts({ changes }: { changes: Row['changes'] }) {
+  return changes.map(({ amount, was, now, percent }) => (
+    <Text size="sm" key={amount}>
+      {amountWords(amount)}: {was === null ? '' : `${was} → `}
+      <b>{now ?? 'none'}</b>
+      {percent === null ? '' : ` (${percent} %)`}
+    </Text>
+  ));
 }
 
 /** `above 200000: input_per_1m` in words. */

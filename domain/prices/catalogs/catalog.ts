@@ -58,3 +58,71 @@ export function tierOf(tiers: ListedTier[], above_prompt_tokens: number): Listed
   tiers.sort((a, b) => a.above_prompt_tokens - b.above_prompt_tokens);
   return made;
 }
+
+// What a price takes, and a plan holds: a row that says more is cut, and says so.
+const AMOUNT = /^\d{1,10}(\.\d{1,12})?$/;
+const TIERS_MAX = 16;
+const LIST_MAX = 16;
+const PARAMETERS_MAX = 64;
+const NAME_MAX = 64;
+const COUNT_MAX = 1_000_000_000;
+
+/** A listing whose every part a price and a plan can hold; what is left out is a doubt. */
+export function cleaned(listing: Listing): Listing {
+  const { price, coming, metadata } = listing;
+  for (const one of [price, ...coming.map((later) => later.price)]) {
+    const lists = Object.values(one.service_tiers);
+    for (const list of [one, ...lists]) {
+      if (list.tiers.length > TIERS_MAX) {
+        listing.doubts.push(`only ${TIERS_MAX} of its ${list.tiers.length} tiers are kept`);
+        list.tiers.length = TIERS_MAX;
+      }
+      for (const amounts of [list.amounts, ...list.tiers]) keepAmounts(amounts, listing);
+    }
+  }
+  listing.metadata = cleanedMetadata(metadata);
+  return listing;
+}
+
+function keepAmounts(amounts: object, listing: Listing): void {
+  const all = amounts as Record<string, unknown>;
+  for (const [name, amount] of Object.entries(all)) {
+    if (typeof amount !== 'string' || AMOUNT.test(amount)) continue;
+    listing.doubts.push(`${name} is ${amount.slice(0, 40)}, which no price can say`);
+    delete all[name];
+  }
+}
+
+function cleanedMetadata(given: Metadata): Metadata {
+  const { context_length, max_output_tokens, reasoning, deprecation_date, successor } = given;
+  const lists = {
+    input_modalities: words(given.input_modalities, LIST_MAX),
+    output_modalities: words(given.output_modalities, LIST_MAX),
+    supported_parameters: words(given.supported_parameters, PARAMETERS_MAX),
+  };
+  const members = {
+    ...(isCount(context_length) ? { context_length } : {}),
+    ...(isCount(max_output_tokens) ? { max_output_tokens } : {}),
+    ...Object.fromEntries(Object.entries(lists).filter(([, list]) => list.length > 0)),
+    ...(typeof deprecation_date === 'string' && /^\d{4}-\d\d-\d\d$/.test(deprecation_date)
+      ? { deprecation_date }
+      : {}),
+    ...(typeof successor === 'string' && successor !== ''
+      ? { successor: successor.slice(0, 200) }
+      : {}),
+    ...(reasoning === true ? { reasoning } : {}),
+  };
+  return members;
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isInteger(value) && (value as number) > 0 && (value as number) <= COUNT_MAX;
+}
+
+function words(given: unknown, most: number): string[] {
+  if (!Array.isArray(given)) return [];
+  return given
+    .filter((one): one is string => typeof one === 'string' && one !== '')
+    .map((one) => one.slice(0, NAME_MAX))
+    .slice(0, most);
+}

@@ -2,6 +2,7 @@ import { compared, decimalText, over, shifted } from '../decimals';
 import { namesOf } from '../sellers';
 import {
   type Catalog,
+  cleaned,
   type Listed,
   type ListedPrice,
   type Listing,
@@ -63,13 +64,15 @@ function same(amount: string): string {
 export function fromGenaiPrices(
   source: Source,
   providers: readonly GenaiProvider[],
-  today: string,
+  dayOf: () => string,
 ): Catalog {
+  // What is in force moves with the day, and a process lives for many.
   const listed = new Map<string, ReadonlyMap<string, Listing>>();
   return {
     source,
     of(seller) {
-      const known = listed.get(seller);
+      const today = dayOf();
+      const known = listed.get(`${seller} ${today}`);
       if (known !== undefined) return known;
       const { genai_prices, lent_by = [] } = namesOf(seller);
       const modelsOf = (name: string | undefined) =>
@@ -78,7 +81,7 @@ export function fromGenaiPrices(
       for (const lender of lent_by)
         for (const [model, listing] of listings(modelsOf(lender), today))
           if (!made.has(model)) made.set(model, { ...listing, lent_by: lender });
-      listed.set(seller, made);
+      listed.set(`${seller} ${today}`, made);
       return made;
     },
   };
@@ -86,12 +89,13 @@ export function fromGenaiPrices(
 
 function listings(models: readonly GenaiModel[], today: string): ReadonlyMap<string, Listing> {
   const found = new Map<string, Listing>();
-  for (const model of models) {
-    const listing = listingOf(model, today);
+  const readable = models.filter((model) => typeof model?.id === 'string');
+  for (const model of readable) {
+    const listing = cleaned(listingOf(model, today));
     // An id is its own model's before it is an alias of another's.
     found.set(model.id, listing);
   }
-  for (const model of models) {
+  for (const model of readable) {
     const listing = found.get(model.id);
     for (const alias of aliasesOf(model.match))
       if (listing !== undefined && !found.has(alias))
@@ -181,7 +185,10 @@ function priceOf(prices: Record<string, unknown>, listing: Listing): ListedPrice
 function tiered(value: unknown): { base: unknown; tiers: { start: number; price: unknown }[] } {
   if (typeof value !== 'object' || value === null) return { base: value, tiers: [] };
   const { base, tiers } = value as { base?: unknown; tiers?: unknown };
-  return { base, tiers: Array.isArray(tiers) ? tiers : [] };
+  return {
+    base,
+    tiers: Array.isArray(tiers) ? tiers.filter((tier) => typeof tier === 'object' && tier) : [],
+  };
 }
 
 /** A figure without a place is told of, and doubted if it is dearer than what stands in for it. */

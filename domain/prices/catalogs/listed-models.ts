@@ -1,6 +1,15 @@
+import type { Metadata } from '../../ledger/price-lists';
 import { decimalText, shifted } from '../decimals';
 import { namesOf } from '../sellers';
-import { type Catalog, type Listing, noPrice, type Source } from './catalog';
+import {
+  type Catalog,
+  cleaned,
+  type Listed,
+  type Listing,
+  noPrice,
+  type Source,
+  tierOf,
+} from './catalog';
 
 // Two plain lists of models with their prices: that of OpenRouter, which prices its own resale
 // alone, and that of models.dev.
@@ -31,7 +40,7 @@ export function fromOpenRouter(
   source: Source,
   { data }: { data: readonly RouterModel[] },
 ): Catalog {
-  const listings = new Map(data.map((model) => [model.id, routerListing(model)]));
+  const listings = new Map(data.map((model) => [model.id, cleaned(routerListing(model))]));
   return { source, of: (seller) => (seller === 'openrouter' ? listings : new Map()) };
 }
 
@@ -50,16 +59,12 @@ function routerListing(model: RouterModel): Listing {
     else if (amount !== '0') listing.lost.push(key);
   }
   listing.metadata = {
-    ...(context_length ? { context_length } : {}),
-    ...(top_provider?.max_completion_tokens
-      ? { max_output_tokens: top_provider.max_completion_tokens }
-      : {}),
-    ...(architecture?.input_modalities ? { input_modalities: architecture.input_modalities } : {}),
-    ...(architecture?.output_modalities
-      ? { output_modalities: architecture.output_modalities }
-      : {}),
-    ...(model.supported_parameters ? { supported_parameters: model.supported_parameters } : {}),
-  };
+    context_length,
+    max_output_tokens: top_provider?.max_completion_tokens,
+    input_modalities: architecture?.input_modalities,
+    output_modalities: architecture?.output_modalities,
+    supported_parameters: model.supported_parameters,
+  } as Metadata;
   return listing;
 }
 
@@ -84,35 +89,57 @@ const dev_amounts = {
 
 /** Reads `api.json` of models.dev. */
 export function fromModelsDev(source: Source, providers: DevProviders): Catalog {
+  const listed = new Map<string, ReadonlyMap<string, Listing>>();
   return {
     source,
     of(seller) {
+      const known = listed.get(seller);
+      if (known !== undefined) return known;
       const models = providers[namesOf(seller).models_dev ?? '']?.models ?? {};
-      return new Map(Object.entries(models).map(([id, model]) => [id, devListing(id, model)]));
+      const rows = Object.entries(models).filter(([, model]) => typeof model === 'object' && model);
+      const made = new Map(rows.map(([id, model]) => [id, cleaned(devListing(id, model))]));
+      listed.set(seller, made);
+      return made;
     },
   };
 }
+
+// What a prompt above so many tokens costs stands in a member of its own.
+const above = /^context_over_(\d+)k$/;
 
 function devListing(id: string, { cost = {}, limit, modalities, reasoning }: DevModel): Listing {
   const listing = blank(id);
   for (const [key, value] of Object.entries(cost)) {
     const name = dev_amounts[key as keyof typeof dev_amounts];
     const amount = decimalText(value);
-    if (name === undefined) listing.lost.push(key);
-    else if (amount === undefined)
+    const [, thousands] = above.exec(key) ?? [];
+    if (thousands !== undefined && typeof value === 'object' && value !== null)
+      Object.assign(tierOf(listing.price.tiers, Number(thousands) * 1_000), devAmounts(value));
+    else if (name === undefined) {
+      listing.lost.push(key);
+      listing.doubts.push(`${key} has no place in a price`);
+    } else if (amount === undefined)
       listing.doubts.push(`${key} is no amount: ${JSON.stringify(value)}`);
     else listing.price.amounts[name] = amount;
   }
   listing.metadata = {
-    ...(limit?.context ? { context_length: limit.context } : {}),
-    ...(limit?.output ? { max_output_tokens: limit.output } : {}),
-    ...(modalities?.input ? { input_modalities: modalities.input } : {}),
-    ...(modalities?.output ? { output_modalities: modalities.output } : {}),
-    ...(reasoning === true ? { reasoning } : {}),
-  };
+    context_length: limit?.context,
+    max_output_tokens: limit?.output,
+    input_modalities: modalities?.input,
+    output_modalities: modalities?.output,
+    reasoning,
+  } as Metadata;
   return listing;
 }
 
 function blank(model: string): Listing {
   return { model, price: noPrice(), coming: [], metadata: {}, doubts: [], lost: [] };
+}
+
+function devAmounts(value: object): Listed {
+  const pairs = Object.entries(dev_amounts).map(([key, name]) => [
+    name,
+    decimalText((value as Record<string, unknown>)[key]),
+  ]);
+  return Object.fromEntries(pairs.filter(([, amount]) => amount !== undefined)) as Listed;
 }

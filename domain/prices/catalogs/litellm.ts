@@ -1,8 +1,10 @@
 import type { Metadata } from '../../ledger/price-lists';
 import { compared, decimalText, shifted, times } from '../decimals';
+import { agree, wordsOf } from '../listed';
 import { namesOf } from '../sellers';
 import {
   type Catalog,
+  cleaned,
   type Listed,
   type ListedPrice,
   type Listing,
@@ -35,6 +37,9 @@ const per_million: Record<string, Amount> = {
 // Tiers of service that an answer names. Batches are no calls of a gateway.
 const served_tiers = ['priority', 'flex'];
 
+// Patterns, provisioned throughput, and entries of one region whose name no target has.
+const other_wares = /\*|commitment|^[a-z]{2}(-gov)?-[a-z]+-\d\//;
+
 // What a figure without a place is charged as.
 const stand_ins: Record<string, Amount> = {
   output_cost_per_reasoning_token: 'output_per_1m',
@@ -63,7 +68,12 @@ export function fromLitellm(source: Source, file: Readonly<Record<string, unknow
       for (const [key, entry] of litellm.flatMap((name) => by_provider.get(name) ?? [])) {
         const prefix = prefixes.find((one) => key.startsWith(one)) ?? '';
         const model = key.slice(prefix.length);
-        if (!made.has(model)) made.set(model, listingOf(model, entry));
+        if (other_wares.test(model)) continue;
+        const listing = cleaned(listingOf(model, entry));
+        const first = made.get(model);
+        if (first === undefined) made.set(model, listing);
+        else if (!agree(first.price, listing.price))
+          first.doubts.push(`${key} is another entry of this name: ${wordsOf(listing.price)}`);
       }
       listed.set(seller, made);
       return made;
@@ -109,8 +119,12 @@ function readMember(key: string, value: unknown, listing: Listing): void {
   else if (key === 'input_cost_per_request') price.amounts.per_request = amount;
   else if (key === 'ocr_cost_per_page') price.amounts.per_page = amount;
   else if (key === 'code_interpreter_cost_per_session') price.amounts.per_container = amount;
-  else if (!readTokens(key, shifted(amount, PER_MILLION), price) && amount !== '0')
+  else if (!readTokens(key, shifted(amount, PER_MILLION), price) && amount !== '0') {
     listing.lost.push(key);
+    // Those that stand beside tokens are charged as something else; all others not at all.
+    if (stand_ins[key] === undefined && !/uplift|_above_12hr|_(ultrafast|decisions)/.test(key))
+      listing.doubts.push(`${key} (${amount}) has no place in a price`);
+  }
 }
 
 /** False if the key is no amount of tokens that a price can say. */
@@ -136,25 +150,19 @@ function readSearches(value: unknown, listing: Listing): void {
   else listing.lost.push('search_context_cost_per_query');
 }
 
+/** As the file says it; what is not of its form is left out later. */
 function metadataOf(entry: Entry): Metadata {
-  const metadata: Metadata = {};
-  const context = entry.max_input_tokens ?? entry.max_tokens;
-  if (isCount(context)) metadata.context_length = context;
-  if (isCount(entry.max_output_tokens)) metadata.max_output_tokens = entry.max_output_tokens;
-  const inputs = textsOf(entry.supported_modalities);
-  if (inputs.length > 0) metadata.input_modalities = inputs;
-  const outputs = textsOf(entry.supported_output_modalities);
-  if (outputs.length > 0) metadata.output_modalities = outputs;
-  const parameters = Object.entries(parameters_of)
-    .filter(([flag]) => entry[flag] === true)
-    .map(([, name]) => name);
-  if (parameters.length > 0) metadata.supported_parameters = parameters;
-  const { deprecation_date, successor_model } = entry;
-  if (typeof deprecation_date === 'string' && /^\d{4}-\d\d-\d\d$/.test(deprecation_date))
-    metadata.deprecation_date = deprecation_date;
-  if (typeof successor_model === 'string') metadata.successor = successor_model.slice(0, 256);
-  if (entry.supports_reasoning === true) metadata.reasoning = true;
-  return metadata;
+  const parameters = Object.entries(parameters_of).filter(([flag]) => entry[flag] === true);
+  return {
+    context_length: entry.max_input_tokens ?? entry.max_tokens,
+    max_output_tokens: entry.max_output_tokens,
+    input_modalities: entry.supported_modalities,
+    output_modalities: entry.supported_output_modalities,
+    supported_parameters: parameters.map(([, name]) => name),
+    deprecation_date: entry.deprecation_date,
+    successor: entry.successor_model,
+    reasoning: entry.supports_reasoning,
+  } as Metadata;
 }
 
 const parameters_of = {
@@ -164,13 +172,3 @@ const parameters_of = {
   supports_response_schema: 'structured_outputs',
   supports_reasoning: 'reasoning',
 };
-
-function isCount(value: unknown): value is number {
-  return Number.isInteger(value) && (value as number) > 0 && (value as number) <= 1_000_000_000;
-}
-
-function textsOf(value: unknown): string[] {
-  return Array.isArray(value)
-    ? value.filter((one): one is string => typeof one === 'string').slice(0, 16)
-    : [];
-}

@@ -20,7 +20,7 @@ export async function readCatalog(
   if (Array.isArray(data)) {
     const providers = data.filter(isGenaiProvider);
     if (providers.length > 0)
-      return fromGenaiPrices({ catalog: 'genai-prices', ...facts }, providers, today());
+      return fromGenaiPrices({ catalog: 'genai-prices', ...facts }, providers, today);
   } else if (typeof data === 'object' && data !== null) {
     const members = Object.values(data);
     const listed = 'data' in data ? data.data : undefined;

@@ -43,7 +43,9 @@ test('a person who was never entered signs in by code, is a member, and lands in
     org_id: tenant.org_id,
     permissions: [],
     session: { id: body.id },
-    memberships: [{ role: 'member', teams: [{ team_id: tenant.team_id, role: 'member' }] }],
+    memberships: [
+      { role: 'member', time_zone: 'UTC', teams: [{ team_id: tenant.team_id, role: 'member' }] },
+    ],
     wallets: [
       { team_id: null, effective_wallet_owner_type: 'organization' },
       { team_id: tenant.team_id, effective_wallet_owner_type: 'organization' },

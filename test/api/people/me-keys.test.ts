@@ -69,6 +69,26 @@ test('members make no keys until their organization says so, and then their own 
   expect((await make()).status).toBe(403);
 });
 
+test('a member says whether calls with their key tell their cost, at first and later', async () => {
+  await allow();
+  const told = async (key: string) =>
+    (await call('post', '/v1/gateway/keys/verify', { key: machine, body: { key } })).body
+      .include_cost === true;
+  const plain = (await make()).body;
+  expect([plain.include_cost, await told(plain.key)]).toEqual([false, false]);
+  const made = (await make({ include_cost: true })).body;
+  expect([made.include_cost, await told(made.key)]).toEqual([true, true]);
+  // What is not named stays.
+  expect((await change(made.name, { max_budget: 1 })).body).toMatchObject({ include_cost: true });
+  expect((await change(made.name, { include_cost: false })).body).toMatchObject({
+    ...{ include_cost: false, max_budget: 1 },
+  });
+  expect(await told(made.key)).toBe(false);
+  expect(refusal(await make({ include_cost: 'yes' }))).toMatchObject({
+    ...{ status: 422, param: 'include_cost' },
+  });
+});
+
 test('a key is for a team that its person is in', async () => {
   await allow();
   const refused = await make({ team_id: tenant.team_id });

@@ -174,6 +174,11 @@ test.each([
   ['from=2025-01-01&to=2026-10-02', 'to'],
   ['from=2126-01-01&to=2126-02-01', 'from'],
   ['from=yesterday', 'from'],
+  ['from=0000-01-01', 'from'],
+  ['to=0000-01-01', 'to'],
+  ['from=2026-10-01T00:00:00%2B23:59', 'from'],
+  ['to=2026-10-01T00:00:00-23:59', 'to'],
+  ['interval=hour&to=9999-12-31T23:59:59-23:59', 'to'],
   ['from=2026-10-01T01:00:00Z&to=2026-10-02', 'from'],
   ['interval=hour&from=2026-10-01T00:30:00Z&to=2026-10-02', 'from'],
   ['interval=hour&from=2026-01-01&to=2026-01-02', 'from'],
@@ -188,6 +193,12 @@ test.each([
 ])('%s is refused at %s', async (query, param) => {
   const { status, body } = await get(`/v1/spend?${query}`);
   expect([status, body.error.param]).toEqual([422, param]);
+});
+
+test('an instant means the same in every offset, also in one that no country has', async () => {
+  const query = `from=${encodeURIComponent('2026-10-01T23:00:00+23:00')}&to=2026-11-01`;
+  const { body } = await get(`/v1/spend?${query}`);
+  expect(body.totals).toEqual((await get(`/v1/spend?${month}`)).body.totals);
 });
 
 test("ids of another organization are not found, in every filter and as the organization's own", async () => {

@@ -1,115 +1,91 @@
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
-import { gunzipSync } from 'node:zlib';
 import * as pricing from '../../../domain/ledger/pricing';
 import { readCatalog } from '../../../domain/prices/catalogs/read';
 import { check } from '../../../domain/prices/check';
-import { type DiffRow, diff } from '../../../domain/prices/diff';
+import { diff } from '../../../domain/prices/diff';
 import * as imports from '../../../domain/prices/imports';
-import { makePlan, nameOf, type Served } from '../../../domain/prices/plan';
-import { type Db, many, one } from '../../../domain/sql';
-import { built_in, builtInCatalog } from '../../../price-catalogs/built-in';
-import { openTestDatabase } from '../../support/database';
+import { makePlan } from '../../../domain/prices/plan';
+import { undo } from '../../../domain/prices/undo';
+import { many } from '../../../domain/sql';
+import { listing, none, openPrices, usual } from './world';
 
-let db: Db;
-let close: () => Promise<void>;
-
-beforeEach(async () => {
-  ({ db, close } = await openTestDatabase());
-});
-
-afterEach(() => close());
-
-const none = { take: [], free: [] };
-
-function litellm() {
-  const file = path.join(__dirname, 'files/litellm-1.110.2.json.gz');
-  const text = gunzipSync(readFileSync(file)).toString('utf8');
-  return readCatalog(text, { name: 'litellm-1.110.2.json', dated: null });
-}
-
-/** A catalog in LiteLLM's format with these entries of OpenAI. */
-function listing(entries: Record<string, object>) {
-  const file = Object.entries(entries).map(([name, entry]) => [
-    name,
-    { litellm_provider: 'openai', mode: 'chat', ...entry },
-  ]);
-  const text = JSON.stringify(Object.fromEntries(file));
-  return readCatalog(text, { name: 'made', dated: null });
-}
-
-async function planOf(entries: Record<string, object>, served?: Served[]) {
-  const catalog = await listing(entries);
-  const models = served ?? Object.keys(entries).map((model) => ({ provider: 'openai', model }));
-  return makePlan(db, [catalog], { served: models, whole: [] });
-}
-
-async function rowsOf(entries: Record<string, object>): Promise<Record<string, DiffRow>> {
-  const { rows } = await diff(db, await planOf(entries));
-  return Object.fromEntries(rows.map((row) => [row.model, row]));
-}
-
-function byHand(model: string, figures: Partial<pricing.Price>) {
-  return pricing.create(db, { ...pricing.blankPrice, provider: 'openai', model, ...figures });
-}
-
-async function priceOf(model: string, provider?: string) {
-  const prices = await pricing.catalog(db);
-  return prices.find(
-    (price) => price.model === model && price.provider === (provider ?? price.provider),
-  );
-}
+const prices = openPrices();
+const { world } = prices;
 
 test('a price is imported with its source, changed by the next plan, and undone twice over', async () => {
   const entry = { input_cost_per_token: 3e-7, output_cost_per_token: 1.2e-6, max_output_tokens: 9 };
-  const first = await imports.apply(db, await planOf({ m: entry }), none, 'a');
+  const first = await imports.apply(world.db, await prices.planOf({ m: entry }), none, 'a');
   expect(first).toMatchObject({ prices: 1, actor: 'a', undone_at: null });
-  expect(await priceOf('m')).toMatchObject({
+  expect(await prices.priceOf('m')).toMatchObject({
     ...{ input_per_1m: 0.3, output_per_1m: 1.2, max_output_tokens: 9 },
     ...{ source: 'import', import_id: first.id, catalog: 'litellm made' },
   });
-  const dearer = await planOf({ m: { ...entry, input_cost_per_token: 3.3e-7 } });
-  const second = await imports.apply(db, dearer, none, 'b');
-  expect((await priceOf('m'))?.input_per_1m).toBe(0.33);
-  expect(await imports.undo(db, second.id, 'c')).toEqual({
+  const dearer = await prices.planOf({ m: { ...entry, input_cost_per_token: 3.3e-7 } });
+  const second = await imports.apply(world.db, dearer, none, 'b');
+  expect((await prices.priceOf('m'))?.input_per_1m).toBe(0.33);
+  expect(await undo(world.db, second.id, 'c')).toEqual({
     ...{ restored: ['openai/m'], removed: [], kept: [] },
   });
-  expect(await priceOf('m')).toMatchObject({ input_per_1m: 0.3, source: 'import' });
-  await expect(imports.undo(db, second.id, 'c')).rejects.toMatchObject({ code: 'import_undone' });
-  // The price that is in force is the second's undoing, no longer the first import's own.
-  expect(await imports.undo(db, first.id, 'c')).toMatchObject({ kept: ['openai/m'] });
+  expect(await prices.priceOf('m')).toMatchObject({ input_per_1m: 0.3, source: 'import' });
+  await expect(undo(world.db, second.id, 'c')).rejects.toMatchObject({ code: 'import_undone' });
+  // What is back is the first import's own again, and can be undone too.
+  expect(await undo(world.db, first.id, 'c')).toMatchObject({ removed: ['openai/m'] });
+  expect(await prices.priceOf('m')).toBeUndefined();
+});
+
+test('an import that another one stands on is undone after that one', async () => {
+  const first = await imports.apply(
+    world.db,
+    await prices.planOf({ m: usual, n: usual }),
+    none,
+    'a',
+  );
+  const dearer = { m: { ...usual, input_cost_per_token: 1.1e-6 } };
+  const second = await imports.apply(world.db, await prices.planOf(dearer), none, 'a');
+  await expect(undo(world.db, first.id, 'a')).rejects.toMatchObject({
+    ...{ code: 'prices_changed', details: { extra: { changed: ['openai/m'] } } },
+  });
+  await undo(world.db, second.id, 'a');
+  expect((await undo(world.db, first.id, 'a')).removed).toEqual(['openai/m', 'openai/n']);
 });
 
 test('the undoing of an import of new prices leaves none', async () => {
-  const plan = await planOf({ m: { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } });
-  const { id } = await imports.apply(db, plan, none, 'a');
-  expect(await imports.undo(db, id, 'a')).toMatchObject({ removed: ['openai/m'] });
-  expect(await priceOf('m')).toBeUndefined();
+  const plan = await prices.planOf({
+    m: { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 },
+  });
+  const { id } = await imports.apply(world.db, plan, none, 'a');
+  expect(await undo(world.db, id, 'a')).toMatchObject({ removed: ['openai/m'] });
+  expect(await prices.priceOf('m')).toBeUndefined();
 });
 
 test('a price by hand is kept and listed; taken by name; kept again once a person edits it', async () => {
-  const made = await byHand('m', { input_per_1m: 1, output_per_1m: 2 });
+  const made = await prices.byHand('m', { input_per_1m: 1, output_per_1m: 2 });
   const entries = { m: { input_cost_per_token: 2e-6, output_cost_per_token: 2e-6 } };
-  const { m } = await rowsOf(entries);
+  const { m } = await prices.rowsOf(entries);
   expect(m).toMatchObject({ group: 'kept' });
   expect(m?.changes).toEqual([{ amount: 'input_per_1m', was: '1', now: '2', percent: '+100.0' }]);
-  await imports.apply(db, await planOf(entries), none, 'a');
-  expect(await priceOf('m')).toMatchObject({ input_per_1m: 1, source: 'hand' });
-  await imports.apply(db, await planOf(entries), { ...none, take: ['openai/m'] }, 'a');
-  expect(await priceOf('m')).toMatchObject({ input_per_1m: 2, source: 'import', id: made.id });
-  await pricing.update(db, made.id, { input_per_1m: 3 });
-  expect(await priceOf('m')).toMatchObject({ source: 'hand' });
-  expect((await rowsOf(entries)).m).toMatchObject({ group: 'kept' });
-  await pricing.update(db, made.id, { source: 'import' });
-  expect((await rowsOf(entries)).m).toMatchObject({ group: 'changed' });
-  const versions = await many(db, 'select 1 from model_prices where id = :id', { id: made.id });
+  await imports.apply(world.db, await prices.planOf(entries), none, 'a');
+  expect(await prices.priceOf('m')).toMatchObject({ input_per_1m: 1, source: 'hand' });
+  await imports.apply(world.db, await prices.planOf(entries), { ...none, take: ['openai/m'] }, 'a');
+  expect(await prices.priceOf('m')).toMatchObject({
+    input_per_1m: 2,
+    source: 'import',
+    id: made.id,
+  });
+  await pricing.update(world.db, made.id, { input_per_1m: 3 });
+  expect(await prices.priceOf('m')).toMatchObject({ source: 'hand' });
+  expect((await prices.rowsOf(entries)).m).toMatchObject({ group: 'kept' });
+  await pricing.update(world.db, made.id, { source: 'import' });
+  expect((await prices.rowsOf(entries)).m).toMatchObject({ group: 'changed' });
+  const versions = await many(world.db, 'select 1 from model_prices where id = :id', {
+    id: made.id,
+  });
   expect(versions).toHaveLength(4);
 });
 
 test('a pattern by hand is not undercut by an exact row of an import', async () => {
-  await byHand('gpt-9*', { input_per_1m: 1, output_per_1m: 2 });
+  await prices.byHand('gpt-9*', { input_per_1m: 1, output_per_1m: 2 });
   const entries = { 'gpt-9-mini': { input_cost_per_token: 5e-7, output_cost_per_token: 1e-6 } };
-  expect((await rowsOf(entries))['gpt-9-mini']).toMatchObject({ group: 'kept' });
+  expect((await prices.rowsOf(entries))['gpt-9-mini']).toMatchObject({ group: 'kept' });
 });
 
 test('a plan of yesterday is refused whole once one of its prices has changed', async () => {
@@ -117,23 +93,25 @@ test('a plan of yesterday is refused whole once one of its prices has changed', 
     m: { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 },
     n: { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 },
   };
-  const plan = await planOf(entries);
-  await byHand('n', { input_per_1m: 7 });
-  await expect(imports.apply(db, plan, none, 'a')).rejects.toMatchObject({
+  const plan = await prices.planOf(entries);
+  await prices.byHand('n', { input_per_1m: 7 });
+  await expect(imports.apply(world.db, plan, none, 'a')).rejects.toMatchObject({
     ...{ code: 'prices_changed', status: 409 },
     details: { extra: { changed: ['openai/n'] } },
   });
-  expect(await priceOf('m')).toBeUndefined();
+  expect(await prices.priceOf('m')).toBeUndefined();
 });
 
 test('of two takings of one plan at once one is refused', async () => {
-  const plan = await planOf({ m: { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 } });
-  const both = await Promise.allSettled([1, 2].map(() => imports.apply(db, plan, none, 'a')));
+  const plan = await prices.planOf({
+    m: { input_cost_per_token: 1e-6, output_cost_per_token: 1e-6 },
+  });
+  const both = await Promise.allSettled([1, 2].map(() => imports.apply(world.db, plan, none, 'a')));
   expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
 });
 
-const usual = { input_cost_per_token: 1e-6, output_cost_per_token: 4e-6 };
 const cached = { ...usual, cache_read_input_token_cost: 1e-7 };
+
 const tiered = { ...usual, input_cost_per_token_above_200k_tokens: 2e-6 };
 
 test.each<[string, Record<string, number>, Record<string, number>, RegExp]>([
@@ -146,45 +124,38 @@ test.each<[string, Record<string, number>, Record<string, number>, RegExp]>([
   ['no cached price', cached, usual, /cached_input_per_1m \(0\.1\) is no longer listed/],
   ['no tier', tiered, usual, /above 200000: input_per_1m \(2\) is no longer listed/],
 ])('a catalog that says %s asks, and changes nothing unasked', async (_, was, now, why) => {
-  await imports.apply(db, await planOf({ m: was }), none, 'a');
-  const before = await priceOf('m');
-  const { m } = await rowsOf({ m: now });
+  await imports.apply(world.db, await prices.planOf({ m: was }), none, 'a');
+  const before = await prices.priceOf('m');
+  const { m } = await prices.rowsOf({ m: now });
   expect(m?.group).toBe('asks');
   expect(m?.doubts.join('\n')).toMatch(why);
-  await expect(imports.apply(db, await planOf({ m: now }), none, 'a')).rejects.toMatchObject({
+  await expect(
+    imports.apply(world.db, await prices.planOf({ m: now }), none, 'a'),
+  ).rejects.toMatchObject({
     ...{ code: 'import_asks', details: { extra: { asks: ['openai/m'] } } },
   });
-  await imports.apply(db, await planOf({ m: now }), { ...none, skip_asking: true }, 'a');
-  expect(await priceOf('m')).toEqual(before);
+  await imports.apply(
+    world.db,
+    await prices.planOf({ m: now }),
+    { ...none, skip_asking: true },
+    'a',
+  );
+  expect(await prices.priceOf('m')).toEqual(before);
 });
 
 test('a model without an amount is free only if somebody says so', async () => {
-  const plan = await planOf({ local: { input_cost_per_token: 0, output_cost_per_token: 0 } });
-  await expect(
-    imports.apply(db, plan, { ...none, take: ['openai/local'] }, 'a'),
-  ).rejects.toMatchObject({ code: 'invalid_field', details: { param: 'free' } });
-  await imports.apply(db, plan, { ...none, free: ['openai/local'] }, 'a');
-  expect(await priceOf('local')).toMatchObject({ free: true });
-  const priced = await planOf({ m: usual });
-  await expect(
-    imports.apply(db, priced, { ...none, free: ['openai/m'] }, 'a'),
-  ).rejects.toMatchObject({ code: 'invalid_field' });
-});
-
-test('a new model takes no price of its sibling, which is a hint at most', async () => {
-  const served = [{ provider: 'openai', model: 'gpt-5-5' }];
-  const plan = await planOf({ 'gpt-5': usual }, served);
-  expect(plan.rows).toEqual([]);
-  expect(plan.missing).toEqual([{ ...served[0], near: ['gpt-5'] }]);
-  const built_in = await makePlan(db, [await builtInCatalog()], {
-    served: [
-      { provider: 'anthropic', model: 'claude-sonnet-5-5-unheard-of' },
-      { provider: 'gemini', model: 'gemini-3.8-flash-cyber-unheard-of' },
-    ],
-    whole: [],
+  const plan = await prices.planOf({
+    local: { input_cost_per_token: 0, output_cost_per_token: 0 },
   });
-  expect(built_in.rows).toEqual([]);
-  expect(built_in.missing.map(({ near }) => near.length > 0)).toEqual([true, true]);
+  await expect(
+    imports.apply(world.db, plan, { ...none, take: ['openai/local'] }, 'a'),
+  ).rejects.toMatchObject({ code: 'invalid_field', details: { param: 'free' } });
+  await imports.apply(world.db, plan, { ...none, free: ['openai/local'] }, 'a');
+  expect(await prices.priceOf('local')).toMatchObject({ free: true });
+  const priced = await prices.planOf({ m: usual });
+  await expect(
+    imports.apply(world.db, priced, { ...none, free: ['openai/m'] }, 'a'),
+  ).rejects.toMatchObject({ code: 'invalid_field' });
 });
 
 test('a factor is on every amount, exactly, and its provider is priced as its seller', async () => {
@@ -202,94 +173,94 @@ test('a factor is on every amount, exactly, and its provider is priced as its se
     { name: 'made', dated: null },
   );
   const served = [{ provider: 'azure-eu', model: 'gpt-5.4', seller: 'azure' }];
-  const plan = await makePlan(db, [catalog], { served, whole: [] }, { 'azure-eu': '1.1' });
-  await imports.apply(db, plan, none, 'a');
-  expect(await priceOf('gpt-5.4')).toMatchObject({
+  const plan = await makePlan(world.db, [catalog], { served, whole: [] }, { 'azure-eu': '1.1' });
+  await imports.apply(world.db, plan, none, 'a');
+  expect(await prices.priceOf('gpt-5.4')).toMatchObject({
     ...{ provider: 'azure-eu', input_per_1m: 2.75, output_per_1m: 16.5 },
     tiers: [{ above_prompt_tokens: 272_000, input_per_1m: 5.5 }],
     service_tiers: { priority: { input_per_1m: 5.5 } },
   });
 });
 
-test('a price of a coming day is planned, and the next import plans it no second time', async () => {
-  const day = new Date(Date.now() + 40 * 86_400_000).toISOString().slice(0, 10);
-  const catalog = await readCatalog(
-    JSON.stringify([
-      {
-        id: 'openai',
-        models: [
-          {
-            id: 'm',
-            prices: [
-              { prices: { input_mtok: 1, output_mtok: 2 } },
-              {
-                constraint: { type: 'start_date', start_date: day },
-                prices: { input_mtok: 1.1, output_mtok: 2 },
-              },
-            ],
-          },
-        ],
-      },
-    ]),
-    { name: 'made', dated: null },
-  );
-  const plan = () =>
-    makePlan(db, [catalog], { served: [{ provider: 'openai', model: 'm' }], whole: [] });
-  await imports.apply(db, await plan(), none, 'a');
-  const versions = (await pricing.list(db)).map(({ input_per_1m, effective_from }) => [
-    input_per_1m,
-    effective_from.toISOString().slice(0, 10),
-  ]);
-  expect(versions).toEqual([
-    [1, new Date().toISOString().slice(0, 10)],
-    [1.1, day],
-  ]);
-  expect((await diff(db, await plan())).rows[0]?.group).toBe('same');
+test('a taken price keeps what no catalog says: regions, factors, containers, a least charge', async () => {
+  await prices.byHand('m', {
+    ...{ input_per_1m: 1, output_per_1m: 4, per_container: 0.03, minimum: 0.001 },
+    ...{ regions: { eu: 1.1 }, service_tiers: { priority: 2 }, max_output_tokens: 77 },
+  });
+  const entries = { m: { ...usual, input_cost_per_token: 1.2e-6 } };
+  await imports.apply(world.db, await prices.planOf(entries), { ...none, take: ['openai/m'] }, 'a');
+  expect(await prices.priceOf('m')).toMatchObject({
+    ...{ input_per_1m: 1.2, per_container: 0.03, minimum: 0.001, source: 'import' },
+    ...{ regions: { eu: 1.1 }, service_tiers: { priority: 2 }, max_output_tokens: 77 },
+  });
 });
 
-test('the catalogs of two sources are imported whole, twice, and leave what is by hand', async () => {
-  await byHand('gpt-4o', { input_per_1m: 9, output_per_1m: 9 });
-  const catalogs = [await builtInCatalog(), await litellm()];
-  const sellers = ['openai', 'anthropic', 'gemini', 'azure', 'bedrock', 'mistral', 'xai', 'groq'];
-  const whole = sellers.map((provider) => ({ provider }));
-  const plan = await makePlan(db, catalogs, { served: [], whole });
-  expect(plan.rows.length).toBeGreaterThan(1_000);
-  const first = await imports.apply(db, plan, { ...none, skip_asking: true }, 'a');
-  expect(first.prices).toBeGreaterThan(600);
-  expect(await priceOf('gpt-4o', 'openai')).toMatchObject({ input_per_1m: 9, source: 'hand' });
-  const again = await makePlan(db, catalogs, { served: [], whole });
-  const { rows } = await diff(db, again);
-  const groups = new Set(rows.map(({ group }) => group));
-  expect(groups).toEqual(new Set(['same', 'asks', 'kept']));
-  expect(rows.filter(({ group }) => group === 'kept').map(nameOf)).toContain('openai/gpt-4o');
-  const second = await imports.apply(db, again, { ...none, skip_asking: true }, 'a');
-  expect(second.prices).toBe(0);
-  const undone = await imports.undo(db, first.id, 'a');
-  expect(undone.kept).toEqual([]);
-  const { count } = await one<{ count: number }>(
-    db,
-    'select count(*)::int as count from model_prices where retired_at is null',
-  );
-  expect(count).toBe(1);
+test('a factor and a seller hold for the next import and for checks; losing the factor asks', async () => {
+  const catalog = await listing({ m: usual });
+  const served = [{ provider: 'openai-eu', model: 'm', seller: 'openai' }];
+  const first = await makePlan(world.db, [catalog], { served, whole: [] }, { 'openai-eu': '1.1' });
+  await imports.apply(world.db, first, none, 'a');
+  expect((await check(world.db, [catalog], [])).faults).toBe(0);
+  const whole = [{ provider: 'openai-eu' }];
+  const again = await makePlan(world.db, [catalog], { served: [], whole });
+  expect((await diff(world.db, again)).rows[0]?.group).toBe('same');
+  const without = await makePlan(world.db, [catalog], { served, whole: [] }, { 'openai-eu': '1' });
+  const [row] = (await diff(world.db, without)).rows;
+  expect(row).toMatchObject({ group: 'asks' });
+  expect(row?.doubts).toContain('its factor moves from 1.1 to 1');
+});
+
+test('what a price has no place for is never free', async () => {
+  const plan = await prices.planOf({ pictures: { output_cost_per_image: 0.06 } });
+  expect((await diff(world.db, plan)).rows[0]).toMatchObject({
+    is_empty: true,
+    may_be_free: false,
+  });
+  for (const consent of [
+    { ...none, free: ['openai/pictures'] },
+    { ...none, take: ['openai/pictures'] },
+  ])
+    await expect(imports.apply(world.db, plan, consent, 'a')).rejects.toMatchObject({
+      code: 'invalid_field',
+    });
+});
+
+test.each([
+  ['a fee that appears', { ...usual, input_cost_per_request: 5 }, /per_request \(5\) is new/],
+  ['tokens and minutes', { ...usual, input_cost_per_second: 1e-4 }, /both be charged/],
+  ['a fee that no call has', { ...usual, input_cost_per_request: 400 }, /per_request is 400 USD/],
+])('%s asks', async (_, entry, why) => {
+  await imports.apply(world.db, await prices.planOf({ m: usual }), none, 'a');
+  const { m } = await prices.rowsOf({ m: entry });
+  expect(m?.group).toBe('asks');
+  expect(m?.doubts.join('; ')).toMatch(why);
+});
+
+test('what is known of a model arrives although its price is the same', async () => {
+  await imports.apply(world.db, await prices.planOf({ m: usual }), none, 'a');
+  const known = { m: { ...usual, max_output_tokens: 512, deprecation_date: '2027-01-31' } };
+  expect((await prices.rowsOf(known)).m).toMatchObject({
+    group: 'changed',
+    has_news: true,
+    changes: [],
+  });
+  await imports.apply(world.db, await prices.planOf(known), none, 'a');
+  expect(await prices.priceOf('m')).toMatchObject({
+    ...{ max_output_tokens: 512, metadata: { deprecation_date: '2027-01-31' } },
+  });
 });
 
 test('a check names served models without a price, and imported prices that a catalog has moved', async () => {
-  await imports.apply(db, await planOf({ m: usual, n: usual }), none, 'a');
-  await byHand('h', { input_per_1m: 5, output_per_1m: 5 });
+  await imports.apply(world.db, await prices.planOf({ m: usual, n: usual }), none, 'a');
+  await prices.byHand('h', { input_per_1m: 5, output_per_1m: 5 });
   const catalog = await listing({
     m: { ...usual, input_cost_per_token: 1.1e-6 },
     n: usual,
     h: usual,
   });
   const served = ['m', 'o'].map((model) => ({ provider: 'openai', model }));
-  const report = await check(db, [catalog], served);
+  const report = await check(world.db, [catalog], served);
   expect(report).toMatchObject({ unpriced: ['openai/o'], faults: 2, old: [] });
   expect(report.differs.map(({ name }) => name)).toEqual(['openai/m']);
   expect(report.by_hand.map(({ name }) => name)).toEqual(['openai/h']);
-});
-
-test('the catalog inside is the release that it says', () => {
-  const file = require.resolve('@pydantic/genai-prices');
-  const { version } = JSON.parse(readFileSync(path.join(file, '../../package.json'), 'utf8'));
-  expect(version).toBe(built_in.version);
 });

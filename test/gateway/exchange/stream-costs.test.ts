@@ -112,6 +112,37 @@ test('a stream that a policy looks at tells its cost as others do', async () => 
   expect(text.endsWith('data: [DONE]\n\n')).toBe(true);
 });
 
+test.each([
+  ['at once', ['the apollo plan'], 409],
+  ['in its middle', ['Hello', ` ${'word '.repeat(400)}`, ' the apollo plan'], 200],
+])(
+  'a stream that a policy withholds %s says that its cost is pending, and is charged',
+  async (_, words, status) => {
+    costs.scripted.play([data(...words.map((word) => delta(word)), finish({ usage }))]);
+    const targets = [
+      {
+        ...{ id: 'one', provider: 'openai', shape: 'openai', base_url: costs.scripted.url },
+        ...{ api_key_env: 'TEST_MODELS_KEY', models: ['priced'] },
+      },
+    ];
+    const { url } = await world.openGateway({
+      settings: {
+        pack: 'baseline',
+        providers: { targets },
+        policies: { chain: ['dlp-filter'] },
+        policy: { 'dlp-filter': { blocked_terms: ['apollo'], stages: ['output'] } },
+      },
+    });
+    const body = { ...chat('Hi', streamed), model: 'priced' };
+    const { text, trailers, headers } = await costs.stream(`${url}/v1/chat/completions`, body);
+    expect(text).not.toContain('apollo');
+    const told = status === 409 ? headers : trailers;
+    expect(told['x-svc-cost-status']).toBe('pending');
+    expect(told['x-svc-cost']).toBeUndefined();
+    expect(await costs.charge()).toBeGreaterThan(0n);
+  },
+);
+
 test('a stream that breaks off tells behind its end what was charged of it', async () => {
   costs.scripted.play([data(delta('Hello'), delta(' world'))]);
   const body = { ...chat('Hi', streamed), model: 'priced' };

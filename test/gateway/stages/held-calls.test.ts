@@ -1,12 +1,14 @@
 import { request } from 'undici';
+import { decimalText } from '../../../domain/money';
 import { many, one } from '../../../domain/sql';
-import { chat, gatewayKey, post } from '../../support/gateway';
+import { chat, gatewayKey, lastCharge, post } from '../../support/gateway';
 import { until } from '../../support/until';
 import { openWire } from '../../support/wire';
 import {
   approvers,
   ask,
   CHAT,
+  decide,
   gateway,
   makePoor,
   type Poor,
@@ -33,6 +35,28 @@ test('a client that goes while it is held leaves the queue at once, and its tick
   await topUp(poor);
   expect(await ticketsOf(poor)).toMatchObject([{ status: 'open', waiting_calls: 0 }]);
   expect((await ask(poor, 'gone')).status).toBe(200);
+});
+
+test('a call that waited and was approved tells its cost, and one that was denied tells none', async () => {
+  const headers = { 'x-svc-include-cost': 'true' };
+  const poor = await makePoor();
+  const held = ask(poor, 'Hello', headers);
+  await untilWaiting(poor);
+  await topUp(poor, 1n);
+  expect((await decide(poor, 'approve', { amount: 0.5 })).status).toBe(200);
+  const { status, text, headers: told } = await held;
+  const { actual_cost_nanos } = await lastCharge(world, poor.org_id);
+  expect([status, JSON.parse(text).usage.cost_details.cost, told['x-svc-cost']]).toEqual([
+    200,
+    decimalText(actual_cost_nanos),
+    decimalText(actual_cost_nanos),
+  ]);
+  const other = await makePoor();
+  const refused = ask(other, 'Hello', headers);
+  await untilWaiting(other);
+  expect((await decide(other, 'deny')).status).toBe(200);
+  expect((await refused).status).toBe(403);
+  expect((await refused).headers['x-svc-cost']).toBeUndefined();
 });
 
 test('at most so many calls are held per key and in all; places are given back', async () => {

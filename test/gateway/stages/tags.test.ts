@@ -1,4 +1,5 @@
 import { many } from '../../../domain/sql';
+import { tagsIn } from '../../../gateway/stages/tags';
 import {
   arrivals,
   chat,
@@ -32,6 +33,32 @@ test('tags are kept on the reservation, each once, and stay off the way upstream
   expect(row?.tags).toEqual(['nightly', 'report']);
   const [arrival] = await arrivals(world.models_url);
   expect(JSON.stringify(arrival)).not.toContain('nightly');
+});
+
+// As a client's bytes come in: UTF-8, which most write, and what is none is Latin-1.
+test.each([
+  ['Projekt-Ä, 日本 ,👩‍👩‍👧', 'utf8', ['Projekt-Ä', '日本', '👩‍👩‍👧']],
+  ['ä'.repeat(64), 'utf8', ['ä'.repeat(64)]],
+  ['Projekt-Ä', 'latin1', ['Projekt-Ä']],
+] as const)('%s in %s are the tags that were written', (given, encoding, tags) => {
+  const header = Buffer.from(given, encoding).toString('latin1');
+  expect(tagsIn({ req: { headers: { 'x-svc-tags': header } } as never })).toEqual(tags);
+});
+
+test('a session is the same one in UTF-8 of its header and in the body', async () => {
+  const session_id = 'Sitzung-Ä-日本';
+  const header = { 'x-session-id': Buffer.from(session_id).toString('latin1') };
+  const body = chat('Hi', { session_id });
+  const url = `${world.url}/v1/chat/completions`;
+  expect((await post(url, world.key, body, header)).status).toBe(200);
+  const rows = await many(
+    world.api.db,
+    'select 1 from reservations where session_id = :session_id',
+    {
+      session_id,
+    },
+  );
+  expect(rows).toHaveLength(1);
 });
 
 test.each([

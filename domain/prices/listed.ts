@@ -1,0 +1,71 @@
+import type { Listed, ListedPrice } from './catalogs/catalog';
+import { compared, times } from './decimals';
+
+// What can be asked of a listed price, wherever it comes from.
+
+/** All its amounts by name: `input_per_1m`, `above 200000: input_per_1m`, `priority: …`. */
+export function flat(price: ListedPrice | undefined): Map<string, string> {
+  const found = new Map<string, string>();
+  if (price === undefined) return found;
+  addAll(found, '', price.amounts);
+  for (const tier of price.tiers) addAll(found, `above ${tier.above_prompt_tokens}: `, tier);
+  for (const [name, list] of Object.entries(price.service_tiers)) {
+    addAll(found, `${name}: `, list.amounts);
+    for (const tier of list.tiers)
+      addAll(found, `${name}, above ${tier.above_prompt_tokens}: `, tier);
+  }
+  return found;
+}
+
+function addAll(found: Map<string, string>, before: string, list: Listed): void {
+  for (const [name, amount] of Object.entries(list) as [string, unknown][])
+    if (typeof amount === 'string') found.set(before + name, amount);
+}
+
+/** True if it charges something: a least length of sound alone does not. */
+export function isBillable(price: ListedPrice): boolean {
+  return [...flat(price)].some(
+    ([name, amount]) => amount !== '0' && !/minimum_seconds$/.test(name),
+  );
+}
+
+/**
+ * True if all that both say is the same, and they say anything of this at all. One that has tiers
+ * of long prompts says otherwise than one without; tiers of service are not known to each catalog.
+ */
+export function agree(a: ListedPrice, b: ListedPrice): boolean {
+  if (a.tiers.length !== b.tiers.length) return false;
+  const other = flat(b);
+  const common = [...flat(a)].filter(([name]) => other.has(name));
+  return (
+    common.some(([, amount]) => amount !== '0') &&
+    common.every(([name, amount]) => compared(amount, other.get(name) as string) === 0)
+  );
+}
+
+/** What it says, for a person who compares. */
+export function wordsOf({ amounts, tiers }: ListedPrice): string {
+  const said = Object.entries(amounts).map(([name, amount]) => `${name} ${amount}`);
+  return `${said.join(', ') || 'nothing'}${tiers.length > 0 ? `, ${tiers.length} tiers` : ''}`;
+}
+
+/** Each amount × `factor`, exactly. */
+export function multiplied(price: ListedPrice, factor: string): ListedPrice {
+  const all = <T extends object>(given: T): T =>
+    Object.fromEntries(
+      Object.entries(given).map(([name, amount]) => [
+        name,
+        typeof amount === 'string' ? times(amount, factor) : amount,
+      ]),
+    ) as T;
+  return {
+    amounts: all(price.amounts),
+    tiers: price.tiers.map(all),
+    service_tiers: Object.fromEntries(
+      Object.entries(price.service_tiers).map(([name, list]) => [
+        name,
+        { amounts: all(list.amounts), tiers: list.tiers.map(all) },
+      ]),
+    ),
+  };
+}

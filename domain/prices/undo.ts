@@ -1,0 +1,96 @@
+import { AppError } from '../errors';
+import { tellImport } from '../events';
+import { amounts } from '../ledger/price-lists';
+import { lockPriceEdits } from '../ledger/pricing';
+import { type Db, many } from '../sql';
+import { get } from './imports';
+
+/** What an undo did. Names are `provider/model`. */
+export interface Undone {
+  /** Back at the version before. */
+  restored: string[];
+  /** Had no price before. */
+  removed: string[];
+  /** Changed since by somebody: left alone. */
+  kept: string[];
+}
+
+interface Current {
+  price_id: string;
+  name: string;
+  import_id: string | null;
+  replaced: string | null;
+}
+
+/**
+ * Makes the versions before an import current again, as new versions; requests under way keep
+ * theirs. A price that a person has changed since is left alone. 409 `import_undone` the second
+ * time; 409 `prices_changed` while a later import stands on it, which is to be undone first.
+ */
+export function undo(db: Db, id: string, actor: string): Promise<Undone> {
+  return db.transaction(async (trx) => {
+    await lockPriceEdits(trx);
+    const { undone_at } = await get(trx, id);
+    if (undone_at !== null)
+      throw new AppError('import_undone', `The import ${id} was undone already.`);
+    const current = await currentOf(trx, id);
+    const later = current.find((one) => one.import_id !== null && one.import_id > id);
+    if (later !== undefined)
+      throw new AppError(
+        'prices_changed',
+        `The import ${later.import_id} has changed ${later.name} since. Undo that one first.`,
+        { extra: { changed: [later.name] } },
+      );
+    await many(
+      trx,
+      'update price_imports set undone_at = clock_timestamp(), undone_by = :actor where id = :id returning id',
+      { id, actor },
+    );
+    const undone = await giveBack(trx, id, current);
+    const prices = undone.restored.length + undone.removed.length;
+    await tellImport(trx, 'prices.import_undone', { import_id: id, actor, prices });
+    return undone;
+  });
+}
+
+/** The version in force of each price that the import touched, else the one that comes next. */
+function currentOf(trx: Db, id: string): Promise<Current[]> {
+  return many<Current>(
+    trx,
+    `select distinct on (p.id) p.id as price_id, p.provider || '/' || p.model as name, p.import_id, p.replaced_version_id as replaced
+     from model_prices p
+     where p.retired_at is null and p.id in (select q.id from model_prices q where q.import_id = :id)
+     order by p.id, p.effective_from <= clock_timestamp() desc,
+       case when p.effective_from <= clock_timestamp() then p.effective_from end desc, p.effective_from, p.updated_at desc`,
+    { id },
+  );
+}
+
+async function giveBack(trx: Db, id: string, current: readonly Current[]): Promise<Undone> {
+  const own = current.filter(({ import_id }) => import_id === id);
+  const back = own.filter(({ replaced }) => replaced !== null);
+  const gone = own.filter(({ replaced }) => replaced === null);
+  // Its own versions end, planned ones too; what people planned stays.
+  await many(
+    trx,
+    `update model_prices set retired_at = clock_timestamp()
+     where retired_at is null and (import_id = :id and effective_from > clock_timestamp()
+       or id = any (:gone) and effective_from <= clock_timestamp()) returning id`,
+    { id, gone: gone.map(({ price_id }) => price_id) },
+  );
+  await many(
+    trx,
+    `insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers, service_tiers, regions,
+       free, effective_from, created_at, updated_at, source, import_id, catalog, seller, price_factor, replaced_version_id, metadata)
+     select id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers, service_tiers, regions,
+       free, clock_timestamp(), created_at, clock_timestamp(), source, import_id, catalog, seller, price_factor, replaced_version_id, metadata
+     from model_prices where version_id = any (:versions) returning id`,
+    { versions: back.map(({ replaced }) => replaced) },
+  );
+  const names = (rows: readonly Current[]) => rows.map(({ name }) => name).sort();
+  return {
+    restored: names(back),
+    removed: names(gone),
+    kept: names(current.filter(({ import_id }) => import_id !== id)),
+  };
+}

@@ -1,0 +1,154 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { gunzipSync } from 'node:zlib';
+import { readCatalog } from '../../../domain/prices/catalogs/read';
+import { diff } from '../../../domain/prices/diff';
+import * as imports from '../../../domain/prices/imports';
+import { makePlan, nameOf } from '../../../domain/prices/plan';
+import { undo } from '../../../domain/prices/undo';
+import { one } from '../../../domain/sql';
+import { built_in, builtInCatalog } from '../../../price-catalogs/built-in';
+import { listing, none, openPrices, usual } from './world';
+
+const prices = openPrices();
+const { world } = prices;
+
+function litellm() {
+  const file = path.join(__dirname, 'files/litellm-1.110.2.json.gz');
+  const text = gunzipSync(readFileSync(file)).toString('utf8');
+  return readCatalog(text, { name: 'litellm-1.110.2.json', dated: null });
+}
+
+test('a new model takes no price of its sibling, which is a hint at most', async () => {
+  const served = [{ provider: 'openai', model: 'gpt-5-5' }];
+  const plan = await prices.planOf({ 'gpt-5': usual }, served);
+  expect(plan.rows).toEqual([]);
+  expect(plan.missing).toEqual([{ ...served[0], near: ['gpt-5'] }]);
+  const built_in = await makePlan(world.db, [await builtInCatalog()], {
+    served: [
+      { provider: 'anthropic', model: 'claude-sonnet-5-5-unheard-of' },
+      { provider: 'gemini', model: 'gemini-3.8-flash-cyber-unheard-of' },
+    ],
+    whole: [],
+  });
+  expect(built_in.rows).toEqual([]);
+  expect(built_in.missing.map(({ near }) => near.length > 0)).toEqual([true, true]);
+});
+
+test('an entry without amounts confirms nothing, and one with amounts takes its place', async () => {
+  const empty = await listing({ m: {} });
+  const priced = await listing({ m: usual });
+  const served = [{ provider: 'openai', model: 'm' }];
+  const plan = await makePlan(world.db, [empty, priced], { served, whole: [] });
+  expect(plan.rows[0]).toMatchObject({ confirmed_by: [], known_to: 2 });
+  expect((await diff(world.db, plan)).rows[0]).toMatchObject({ group: 'new', is_empty: false });
+  const other = await listing({ m: { ...usual, cache_creation_input_token_cost: 2e-6 } });
+  const more = { ...usual, cache_creation_input_token_cost: 1.25e-6 };
+  const doubted = await makePlan(world.db, [await listing({ m: more }), other], {
+    served,
+    whole: [],
+  });
+  expect((await diff(world.db, doubted)).rows[0]).toMatchObject({ group: 'asks' });
+});
+
+test('two entries of one name are a doubt, patterns and commitments no models', async () => {
+  const azure = { ...usual, litellm_provider: 'azure' };
+  const file = {
+    'azure/m': { ...azure, output_cost_per_token: 2.4e-5 },
+    'azure_ai/m': { ...azure, litellm_provider: 'azure_ai' },
+    'azure/1-month-commitment/m': azure,
+    'azure/gpt-*': azure,
+  };
+  const catalog = await readCatalog(JSON.stringify(file), { name: 'made', dated: null });
+  const whole = [{ provider: 'azure' }];
+  const plan = await makePlan(world.db, [catalog], { served: [], whole });
+  expect(plan.rows.map(({ model }) => model)).toEqual(['m']);
+  expect(plan.rows[0]?.doubts[0]).toMatch(/^azure_ai\/m is another entry of this name/);
+});
+
+test.each<[string, unknown]>([
+  [
+    'OpenRouter',
+    {
+      data: [
+        {
+          id: 'a/m',
+          context_length: 9,
+          pricing: { prompt: '0.000001', completion: '0.000004', request: '0' },
+        },
+      ],
+    },
+  ],
+  [
+    'models.dev',
+    { openrouter: { models: { 'a/m': { limit: { context: 9 }, cost: { input: 1, output: 4 } } } } },
+  ],
+])('the list of %s is read', async (_, data) => {
+  const catalog = await readCatalog(JSON.stringify(data), { name: 'made', dated: null });
+  expect(catalog.of('openrouter').get('a/m')).toMatchObject({
+    price: { amounts: { input_per_1m: '1', output_per_1m: '4' } },
+    metadata: { context_length: 9 },
+  });
+});
+
+test('a price above so many tokens is a tier, adaptive prices are a doubt, and odd rows hurt none', async () => {
+  const models = {
+    long: { cost: { input: 1, output: 4, context_over_200k: { input: 2, output: 8 } } },
+    odd: null,
+    strange: { limit: { context: '1M' }, cost: { input: 'x', output: 1e30 } },
+  };
+  const dev = await readCatalog(JSON.stringify({ openai: { models } }), { name: 'a', dated: null });
+  expect(dev.of('openai').get('long')?.price.tiers).toEqual([
+    { above_prompt_tokens: 200_000, input_per_1m: '2', output_per_1m: '8' },
+  ]);
+  const strange = dev.of('openai').get('strange');
+  expect(strange?.price.amounts).toEqual({});
+  expect(strange?.metadata).toEqual({});
+  expect(strange?.doubts).toHaveLength(2);
+  const router = { data: [null, { id: 'auto', pricing: { prompt: '-1', completion: '-1' } }] };
+  const auto = await readCatalog(JSON.stringify(router), { name: 'b', dated: null });
+  expect(auto.of('openrouter').get('auto')?.doubts).toHaveLength(2);
+  const genai = [
+    {
+      id: 'openai',
+      models: [null, { id: 'm', prices: { input_mtok: { base: 1, tiers: [null] } } }],
+    },
+  ];
+  const made = await readCatalog(JSON.stringify(genai), { name: 'c', dated: null });
+  expect([...made.of('openai').keys()]).toEqual(['m']);
+});
+
+test('the catalogs of two sources are imported whole, twice, and leave what is by hand', async () => {
+  await prices.byHand('gpt-4o', { input_per_1m: 9, output_per_1m: 9 });
+  const catalogs = [await builtInCatalog(), await litellm()];
+  const sellers = ['openai', 'anthropic', 'gemini', 'azure', 'bedrock', 'mistral', 'xai', 'groq'];
+  const whole = sellers.map((provider) => ({ provider }));
+  const plan = await makePlan(world.db, catalogs, { served: [], whole });
+  expect(plan.rows.length).toBeGreaterThan(1_000);
+  const first = await imports.apply(world.db, plan, { ...none, skip_asking: true }, 'a');
+  expect(first.prices).toBeGreaterThan(600);
+  expect(await prices.priceOf('gpt-4o', 'openai')).toMatchObject({
+    input_per_1m: 9,
+    source: 'hand',
+  });
+  const again = await makePlan(world.db, catalogs, { served: [], whole });
+  const { rows } = await diff(world.db, again);
+  const groups = new Set(rows.map(({ group }) => group));
+  expect(groups).toEqual(new Set(['same', 'asks', 'kept']));
+  expect(rows.filter(({ group }) => group === 'kept').map(nameOf)).toContain('openai/gpt-4o');
+  const second = await imports.apply(world.db, again, { ...none, skip_asking: true }, 'a');
+  expect(second.prices).toBe(0);
+  const undone = await undo(world.db, first.id, 'a');
+  expect(undone.kept).toEqual([]);
+  const { count } = await one<{ count: number }>(
+    world.db,
+    'select count(*)::int as count from model_prices where retired_at is null',
+  );
+  expect(count).toBe(1);
+});
+
+test('the catalog inside is the release that it says', () => {
+  const file = require.resolve('@pydantic/genai-prices');
+  const { version } = JSON.parse(readFileSync(path.join(file, '../../package.json'), 'utf8'));
+  expect(version).toBe(built_in.version);
+});

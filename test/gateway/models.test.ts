@@ -1,0 +1,97 @@
+import OpenAI from 'openai';
+import * as pricing from '../../domain/ledger/pricing';
+import { many } from '../../domain/sql';
+import { gatewayKey, openWorld, type TestGateway, type World } from '../support/gateway';
+
+let world: World;
+let gateway: TestGateway;
+let key: string;
+
+beforeAll(async () => {
+  world = await openWorld();
+  await many(world.api.db, `delete from model_prices returning id`);
+  const price = { ...pricing.blankPrice, provider: 'cheap', model: 'm', input_per_1m: 0.3 };
+  const cheap = await pricing.create(world.api.db, { ...price, output_per_1m: 1.2 });
+  await pricing.create(world.api.db, {
+    ...{ ...price, provider: 'dear', model: 'm-2027', input_per_1m: 3, output_per_1m: 12 },
+    ...{ cached_input_per_1m: 0.3, per_web_search: 0.01, max_output_tokens: 8_192 },
+  });
+  const metadata = {
+    ...{ context_length: 200_000, input_modalities: ['text', 'image'], successor: 'm-2028' },
+    ...{ output_modalities: ['text'], supported_parameters: ['tools'], max_output_tokens: 16_384 },
+    deprecation_date: '2027-06-30',
+  };
+  await many(
+    world.api.db,
+    `update model_prices set metadata = :metadata where provider = 'dear' returning id`,
+    { metadata: JSON.stringify(metadata) },
+  );
+  expect(cheap.source).toBe('hand');
+  const target = {
+    shape: 'openai' as const,
+    base_url: `${world.models_url}/v1`,
+    api_key_env: 'TEST_MODELS_KEY',
+  };
+  key = await gatewayKey(world.api, world.org.org_id);
+  const settings = {
+    providers: {
+      targets: [
+        { ...target, id: 'a', provider: 'cheap', models: ['m', 'unpriced'] },
+        { ...target, id: 'b', provider: 'dear', models: [{ name: 'm', price_as: 'm-2027' }] },
+      ],
+    },
+    model_groups: [{ name: 'best', models: ['m', 'unpriced'] }],
+  };
+  gateway = await world.openGateway({ settings });
+});
+
+afterAll(() => world.close());
+
+const known = {
+  context_length: 200_000,
+  top_provider: { max_completion_tokens: 8_192 },
+  architecture: { input_modalities: ['text', 'image'], output_modalities: ['text'] },
+  supported_parameters: ['tools'],
+  pricing: {
+    ...{ prompt: '0.000003', completion: '0.000012', input_cache_read: '0.0000003' },
+    web_search: '0.01',
+  },
+  svc: { deprecation_date: '2027-06-30', successor: 'm-2028' },
+};
+
+async function listed(headers: Record<string, string> = {}) {
+  const answer = await fetch(`${gateway.url}/v1/models`, {
+    headers: { authorization: `Bearer ${key}`, ...headers },
+  });
+  return ((await answer.json()) as { data: Record<string, unknown>[] }).data;
+}
+
+test('a model says what its dearest price is and what is known of it; one without a price neither', async () => {
+  const plain = { object: 'model', created: expect.any(Number) };
+  expect(await listed()).toEqual([
+    { id: 'm', ...plain, owned_by: 'cheap', ...known },
+    { id: 'unpriced', ...plain, owned_by: 'cheap' },
+    { id: 'best', ...plain, owned_by: 'svc', ...known },
+  ]);
+});
+
+test("Anthropic's clients are told under its own names; OpenAI's SDK reads on", async () => {
+  const { context_length, top_provider, ...rest } = known;
+  const [first] = await listed({ 'anthropic-version': '2023-06-01' });
+  expect(first).toEqual({
+    ...{ type: 'model', id: 'm', display_name: 'm', created_at: expect.any(String) },
+    ...{ max_input_tokens: context_length, max_tokens: top_provider.max_completion_tokens },
+    ...rest,
+  });
+  const client = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/v1` });
+  const ids: string[] = [];
+  for await (const { id } of client.models.list()) ids.push(id);
+  expect(ids).toEqual(['m', 'unpriced', 'best']);
+});
+
+test('health names what is served and has no price', async () => {
+  const answer = await fetch(`${gateway.url}/svc/health`);
+  expect(await answer.json()).toMatchObject({
+    ...{ status: 'ok', unpriced_models: ['cheap/unpriced'] },
+  });
+});

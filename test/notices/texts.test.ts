@@ -1,0 +1,73 @@
+import type { FullNotice } from '../../domain/notices/messages';
+import { slackMessage, teamsMessage } from '../../notices/chat';
+import { textOf } from '../../notices/texts';
+
+const notice = (payload: FullNotice['payload']): FullNotice => ({
+  id: 'ntc_1',
+  destination_id: 'nd_1',
+  org_id: 'org_1',
+  kind: 'ticket_created',
+  event_id: 'evt_1',
+  cost_ticket_id: 'tkt_1',
+  created_at: new Date(0),
+  message_id: 'msg_1',
+  payload,
+  org_name: 'Org',
+  user_name: 'Ann',
+  team_name: 'Team',
+  owner_name: null,
+  decider_name: null,
+});
+
+const toldOf = (payload: FullNotice['payload'], label: string) =>
+  textOf('ticket_created', 1, [notice(payload)]).facts.find((fact) => fact.label === label)?.value;
+
+test.each([
+  ['1', '0.000000001 USD'],
+  ['100', '0.0000001 USD'],
+  ['9007199254740993000', '9007199254.740993 USD'],
+  ['-2500000000', '-2.5 USD'],
+  ['none', 'none'],
+])('%s nanos are %s', (estimated_cost_nanos, told) => {
+  expect(toldOf({ estimated_cost_nanos }, 'Estimated cost')).toBe(told);
+});
+
+test('whose budget it is and who decided are named', () => {
+  const facts = (payload: FullNotice['payload'], names: Partial<FullNotice>) =>
+    textOf('budget_threshold', 1, [{ ...notice(payload), ...names }]).facts;
+  expect(facts({ owner_type: 'team' }, { owner_name: 'Research' })).toContainEqual({
+    ...{ label: 'Of', value: 'team Research' },
+  });
+  expect(facts({ decided_by: 'usr_1' }, { decider_name: 'Bob' })).toContainEqual({
+    ...{ label: 'Decided by', value: 'Bob' },
+  });
+  // A rule, or a key that stands for nobody.
+  expect(facts({ decided_by: 'rule' }, {})).toContainEqual({ label: 'Decided by', value: 'rule' });
+  expect(facts({ owner_type: 'organization' }, {}).map(({ label }) => label)).toEqual([
+    ...['Organization', 'Person', 'Team', 'Ticket'],
+  ]);
+});
+
+test('Slack gets all facts of a ticket, ten a block', () => {
+  const text = textOf('ticket_created', 1, [
+    notice({
+      ...{ status: 'open', model: 'gpt-4o', provider: 'openai', currency: 'EUR', note: 'n' },
+      ...{
+        estimated_cost_nanos: '5',
+        balance_nanos: '3',
+        shortfall_nanos: '2',
+        expires_at: 'soon',
+      },
+    }),
+  ]);
+  const { blocks } = slackMessage(text) as { blocks: { fields?: { text: string }[] }[] };
+  const sizes = blocks.flatMap(({ fields }) => (fields ? [fields.length] : []));
+  expect(sizes).toEqual([10, 2]);
+  expect(blocks.at(-1)?.fields?.at(-1)?.text).toBe('Ticket: tkt_1');
+});
+
+test('Teams shows a name with the marks of HTML as it was written', () => {
+  const facts = [{ label: 'Person', value: '<at>R&D</at> &lt;b&gt;' }];
+  const shown = JSON.stringify(teamsMessage({ title: 't', facts, links: [] }));
+  expect(shown).toContain('&lt;at\\\\>R&D&lt;/at\\\\> &amp;lt;b&amp;gt;');
+});
