@@ -118,7 +118,11 @@ export const targets = () => {
   ];
 };
 
+// Files of tests share the variables of their process.
+let before: NodeJS.ProcessEnv;
+
 beforeAll(async () => {
+  before = { ...process.env };
   world = await openWorld();
   const keys = new Map([['AKIATEST', { secret: 'aws-secret' }]]);
   const bearers = new Set<string>();
@@ -197,6 +201,8 @@ beforeAll(async () => {
   url = await openSold();
 });
 afterAll(async () => {
+  for (const name of Object.keys(process.env)) if (!(name in before)) delete process.env[name];
+  Object.assign(process.env, before);
   await world.close();
   server.closeAllConnections();
   server.close();
