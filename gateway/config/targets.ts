@@ -246,10 +246,22 @@ export function urlOf(row: TargetSettings): URL {
 export function discoveryOf({ discover }: Pick<TargetSettings, 'discover'>) {
   if (discover === undefined) return undefined;
   const { match = ['*'], models_max = 500 } = discover === true ? {} : discover;
-  const patterns = match.map((one) => new RegExp(`^${one.split('*').map(escaped).join('.*')}$`));
-  return { models_max, takes: (name: string) => patterns.some((one) => one.test(name)) };
+  const patterns = match.map((one) => one.split('*'));
+  return { models_max, takes: (name: string) => patterns.some((parts) => fits(name, parts)) };
 }
 
-function escaped(text: string): string {
-  return text.replaceAll(/[$()*+./?[\\\]^{|}-]/g, '\\$&');
+/** True if a name holds the parts of a pattern, between which anything may stand. */
+function fits(name: string, parts: readonly string[]): boolean {
+  const [first = '', ...rest] = parts;
+  const last = rest.pop();
+  if (last === undefined) return name === first;
+  if (!name.startsWith(first)) return false;
+  // Each part at its first place leaves the most for those that follow.
+  let at = first.length;
+  for (const part of rest) {
+    const found = name.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return name.length - last.length >= at && name.endsWith(last);
 }
