@@ -132,6 +132,12 @@ test('a key in a file must be one that can be read', () => {
   const file = path.join(mkdtempSync(path.join(tmpdir(), 'svc-key-')), 'key');
   const target = { kind: 'openai', auth: { key_file: file } };
   expect(() => parse(target)).toThrow(`providers.targets[0].auth.key_file: the file ${file}`);
-  writeFileSync(file, 'sk-1\n');
+  for (const text of ['', '\r\n', 'sk-1 sk-2', 'sk-1\nsk-2\n', 'sk-\u00e9']) {
+    writeFileSync(file, text);
+    expect(() => parse(target)).toThrow(`${file} holds no key: write the key alone, in one line.`);
+  }
+  const folder = { ...target, auth: { key_file: path.dirname(file) } };
+  expect(() => parse(folder)).toThrow('is no file.');
+  writeFileSync(file, 'sk-1\r\n');
   expect(parse(target).providers.targets).toHaveLength(1);
 });
