@@ -1,0 +1,1 @@
+import { Writable } from 'node:stream';
