@@ -232,6 +232,17 @@ test.each(cases)('%s: what is no answer is an error and costs nothing', async (_
     }
 });
 
+test.each(cases)('%s: what repeats the key is told without it', async (_, way) => {
+  const message = 'Unknown header: Bearer upstream-secret';
+  const bodies = [{ error: { message, type: 'invalid_request_error' } }, { detail: message }];
+  for (const status of [200, 400, 422, 500])
+    for (const body of bodies) {
+      upstream.play([JSON.stringify(body)], 'application/json', status);
+      const { text } = await ask(way, false);
+      expect([status, text]).toEqual([status, expect.not.stringContaining('upstream-secret')]);
+    }
+});
+
 test.each(cases)('%s: a stream that is cut is told, and charged for what came', async (_, way) => {
   const all = events(way, 1_000, 0);
   const pieces = stream(way, all.slice(0, way.shape === 'anthropic' ? 3 : 1));
