@@ -1,5 +1,5 @@
 import type { Listed, ListedPrice } from './catalogs/catalog';
-import { compared, times } from './decimals';
+import { compared, over, times } from './decimals';
 
 // What can be asked of a listed price, wherever it comes from.
 
@@ -49,13 +49,13 @@ export function wordsOf({ amounts, tiers }: ListedPrice): string {
   return `${said.join(', ') || 'nothing'}${tiers.length > 0 ? `, ${tiers.length} tiers` : ''}`;
 }
 
-/** Each amount × `factor`, exactly. */
+/** Each amount × `factor`, exactly as far as a price can say it: rounded at its last place. */
 export function multiplied(price: ListedPrice, factor: string): ListedPrice {
   const all = <T extends object>(given: T): T =>
     Object.fromEntries(
       Object.entries(given).map(([name, amount]) => [
         name,
-        typeof amount === 'string' ? times(amount, factor) : amount,
+        typeof amount === 'string' ? over(times(amount, factor), 1) : amount,
       ]),
     ) as T;
   return {

@@ -1,5 +1,6 @@
 import type { Metadata } from '../ledger/price-lists';
 import type { Db } from '../sql';
+import { isKept } from '../texts';
 import type { Catalog, ListedPrice, Listing, Source } from './catalogs/catalog';
 import { agree, isBillable, multiplied, wordsOf } from './listed';
 import { sellerOf } from './sellers';
@@ -54,6 +55,7 @@ export interface Plan {
 export const COMING_MAX = 4;
 export const DOUBTS_MAX = 20;
 export const DOUBT_CHARACTERS_MAX = 500;
+const NAME_MAX = 200;
 const NEAR_MAX = 3;
 const NEAR_LENGTH = 4;
 
@@ -130,7 +132,12 @@ function listingsOf({ provider, seller }: Omit<Served, 'model'>, catalog: Catalo
 
 function allOf(one: Omit<Served, 'model'>, catalogs: readonly Catalog[]): Served[] {
   const models = new Set(catalogs.flatMap((catalog) => [...listingsOf(one, catalog).keys()]));
-  return [...models].map((model) => ({ ...one, model }));
+  return [...models].filter(isExactName).map((model) => ({ ...one, model }));
+}
+
+/** False for what no price is called by: a catalog may write anything, and a star is a pattern. */
+function isExactName(model: string): boolean {
+  return model !== '' && model.length <= NAME_MAX && !model.includes('*') && isKept(model);
 }
 
 function rowOf(

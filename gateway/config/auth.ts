@@ -84,6 +84,12 @@ export function wayOf(row: Authenticated): AuthWay {
   return waysOf(row)[0] ?? { form: 'none' };
 }
 
+/** The key in the text of a file: one word, with blanks around it; undefined if it is none. */
+export function keyIn(text: string): string | undefined {
+  const key = text.trim();
+  return /^[\x21-\x7e]+$/.test(key) ? key : undefined;
+}
+
 /** Every variable whose value the way reads, with its path below the target. */
 export function variablesOf(row: Authenticated): { at: string; variable: string }[] {
   if (row.api_key_env !== undefined && row.auth === undefined)

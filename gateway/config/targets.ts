@@ -1,7 +1,9 @@
 import { z } from 'zod';
+import { isClosed } from '../../runtime/outgoing';
 import type { Kind, Shape, Wire } from '../providers/kind';
 import { alphabets, place_names, placeOf } from '../providers/place';
 import { kinds } from '../providers/table';
+import { isDeciding } from '../wire/members';
 import { milliseconds, routing_headers, serverUrl } from './addresses';
 import { auth, authProblem } from './auth';
 
@@ -20,6 +22,7 @@ const renamedModel = z.strictObject({
     .string()
     .min(1)
     .regex(/^\S+$/, 'has a space, which no provider has in a name')
+    .regex(/^(?!\.{1,2}$)/, 'is a step in a path, and no name')
     .optional(),
   /** The model in the price list and on the bill; `name` if absent. */
   price_as: z.string().min(1).optional(),
@@ -34,20 +37,29 @@ const discovery = z.strictObject({
 });
 
 // These decide what is answered and charged.
-const kept_members = /^(?:model|models|stream|messages|input|prompt|n|best_of|max_\w*tokens)$/;
+const kept_members = /^(?:models?|stream|messages|input|prompt|n|best_?of|max_?\w*tokens)$/i;
 const member = z.string().regex(/^\w{1,64}$/, 'must be the name of a member of a body');
 const droppable = member.refine((name) => !kept_members.test(name), {
   error: 'decides what is answered and charged, so it cannot be left out',
 });
+// What a member is renamed to was not looked at, and what this gateway reads must be.
+const renamable = droppable.refine((name) => !isDeciding(name), {
+  error: 'is a member that this gateway reads, so no other one can be called so',
+});
 // Of the gateway itself.
 const kept_headers =
-  /^(?:authorization|x-api-key|api-key|x-goog-api-key|cookie|accept-encoding|user-agent|x-amz-.*)$/i;
+  /^(?:authorization|x-api-key|api-key|x-goog-api-key|(?:set-)?cookie|x-method-override|accept-encoding|user-agent|x-amz-.*)$/i;
 const header_name = z
   .string()
   .regex(/^[\w-]{1,64}$/, 'must be the name of a header')
-  .refine((name) => !kept_headers.test(name) && !routing_headers.test(name), {
+  .refine((name) => !isKept(name.replaceAll('_', '-')), {
     error: 'is a header of the gateway itself; a credential is named in auth',
   });
+// Some servers take a line for a hyphen.
+function isKept(name: string): boolean {
+  return kept_headers.test(name) || routing_headers.test(name);
+}
+
 const header_value = z.string().regex(/^[\x20-\x7e]{1,1000}$/, 'must be a line of ASCII');
 
 const fields = z.strictObject({
@@ -84,9 +96,16 @@ const fields = z.strictObject({
   /** Members of a body that are left out, beside those of the kind. */
   drop: z.array(droppable).optional(),
   /** Members of a body that this server calls otherwise. */
-  rename: z.record(droppable, droppable).optional(),
+  rename: z.record(droppable, renamable).optional(),
   /** What its prices are multiplied by when they are imported; 1 if absent. */
-  price_factor: z.number().min(0).max(100).optional(),
+  price_factor: z
+    .number()
+    .min(0)
+    .max(100)
+    .refine((factor) => /^\d+(?:\.\d{1,12})?$/.test(String(factor)), {
+      error: 'may have at most 6 zeros in front and 12 digits behind the point',
+    })
+    .optional(),
   /** Its share among the targets that serve a model. */
   weight: z.number().positive().default(1),
   /** To the first byte of an answer; `timeouts.first_byte_ms` if absent. */
@@ -148,6 +167,11 @@ function shapeProblems(
   const wire = wireOf({ shape, ...row }, kind);
   if (row.discover !== undefined && wire.path !== undefined)
     problems.push({ at: 'discover', message: 'finds no list on this wire: name the "models".' });
+  if (base_url !== undefined && URL.canParse(base_url) && isClosed(new URL(base_url).hostname))
+    problems.push({
+      at: 'base_url',
+      message: 'is a link-local or metadata address, to which nothing is sent.',
+    });
   if (wire.base_url === undefined && base_url === undefined)
     problems.push({ at: 'base_url', message: 'is missing: no server is known for this kind.' });
   return problems;
@@ -246,10 +270,22 @@ export function urlOf(row: TargetSettings): URL {
 export function discoveryOf({ discover }: Pick<TargetSettings, 'discover'>) {
   if (discover === undefined) return undefined;
   const { match = ['*'], models_max = 500 } = discover === true ? {} : discover;
-  const patterns = match.map((one) => new RegExp(`^${one.split('*').map(escaped).join('.*')}$`));
-  return { models_max, takes: (name: string) => patterns.some((one) => one.test(name)) };
+  const patterns = match.map((one) => one.split('*'));
+  return { models_max, takes: (name: string) => patterns.some((parts) => fits(name, parts)) };
 }
 
-function escaped(text: string): string {
-  return text.replaceAll(/[$()*+./?[\\\]^{|}-]/g, '\\$&');
+/** True if a name holds the parts of a pattern, between which anything may stand. */
+function fits(name: string, parts: readonly string[]): boolean {
+  const [first = '', ...rest] = parts;
+  const last = rest.pop();
+  if (last === undefined) return name === first;
+  if (!name.startsWith(first)) return false;
+  // Each part at its first place leaves the most for those that follow.
+  let at = first.length;
+  for (const part of rest) {
+    const found = name.indexOf(part, at);
+    if (found < 0) return false;
+    at = found + part.length;
+  }
+  return name.length - last.length >= at && name.endsWith(last);
 }

@@ -1,8 +1,8 @@
-import { accessSync, constants } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { ambientAuth, namedVariable } from '../../runtime/config';
 import { milliseconds } from './addresses';
-import { ambientOf, variablesOf, wayOf } from './auth';
+import { ambientOf, keyIn, variablesOf, wayOf } from './auth';
 import { discoveryOf, providerOf, servedModels, type TargetSettings, urlOf } from './targets';
 import { notSet } from './variables';
 
@@ -108,11 +108,14 @@ function unsetIn(row: TargetSettings, at: number): string[] {
 function unreadableIn(row: TargetSettings, at: number): string[] {
   const way = wayOf(row);
   if (way.form !== 'key' || way.file === undefined) return [];
+  const path = `providers.targets[${at}].auth.key_file: the file ${way.file}`;
   try {
-    accessSync(way.file, constants.R_OK);
-    return [];
+    // What is no file may never end, or never begin.
+    if (!statSync(way.file).isFile()) return [`${path} is no file.`];
+    const key = keyIn(readFileSync(way.file, 'utf8'));
+    return key === undefined ? [`${path} holds no key: write the key alone, in one line.`] : [];
   } catch {
-    return [`providers.targets[${at}].auth.key_file: the file ${way.file} cannot be read.`];
+    return [`${path} cannot be read.`];
   }
 }
 

@@ -32,7 +32,7 @@ export function fitted(text: string, wire: Wire, asked: Asked): Fitted {
       if (name !== 'model' && name !== 'stream') left_out.push(name);
       continue;
     }
-    const to = rename[name];
+    const to = Object.hasOwn(rename, name) ? rename[name] : undefined;
     // One that says nothing gives way to the name that says something.
     if (to !== undefined && value.trim() === 'null') continue;
     if (to !== undefined) renamed.add(to);
@@ -75,7 +75,8 @@ function cut(
   for (const [name, member] of Object.entries(value as Body)) {
     // What a schema calls so is a name of its own.
     if (name === 'properties' || name === 'input') continue;
-    for (const refused of isObject(member) ? (inner[name] ?? []) : []) {
+    const has_inner = isObject(member) && Object.hasOwn(inner, name);
+    for (const refused of has_inner ? (inner[name] ?? []) : []) {
       if (!Object.hasOwn(member as Body, refused)) continue;
       delete (member as Body)[refused];
       found.add(`${name}.${refused}`);

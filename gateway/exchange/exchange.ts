@@ -14,7 +14,7 @@ import { jsonOf } from '../wire/values';
 import type { Head, Headers, NoAnswer } from './answer';
 import { charged } from './charge';
 import { failed_early, Incoming } from './incoming';
-import { type Refusal, type Refused, readRefusal } from './refusals';
+import { type Refusal, type Refused, readRefusal, withoutSecrets } from './refusals';
 import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's
@@ -41,6 +41,8 @@ interface Ways {
   /** Says whether a refusal is one of a credential that another attempt has anew. */
   isStale: (refusal: Refusal) => boolean;
   openUnframer: (() => Unframer) | undefined;
+  /** What proves who asks, of which no client reads. */
+  secrets: () => readonly string[];
 }
 
 /**
@@ -240,7 +242,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     return this.failedBy({ failure, refusal: { status, headers, body } });
   }
 
-  private failedBy(refused_by: Refused): Trouble {
+  private failedBy(given: Refused): Trouble {
+    const refused_by = withoutSecrets(given, this.ways.secrets());
     const { blame } = refused_by.failure;
     if (this.refusal !== undefined && this.ways.isStale(refused_by.refusal)) {
       this.candidate.target.breaker.abandoned();

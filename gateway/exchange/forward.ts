@@ -4,7 +4,7 @@ import type { Funded } from '../call/call';
 import { inCallSpan, noteTrouble } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { refused } from '../stages/outcome';
-import { withoutTokens } from '../upstreams/credentials/outbound';
+import { secretsIn, withoutTokens } from '../upstreams/credentials/outbound';
 import type { Candidate } from '../upstreams/targets';
 import { Exchange, type Trouble } from './exchange';
 import { type Sent, sentTo } from './outgoing';
@@ -85,7 +85,8 @@ async function exchangeOnce(
     refusesCredential(refusal) &&
     credential.refuse?.(signed) === true;
   const openUnframer = call.request.is_stream ? await wire.loadUnframer?.() : undefined;
-  const exchanged = new Exchange(call, candidate, { isStale, openUnframer });
+  const secrets = () => secretsIn({ ...credential.headers, ...signed });
+  const exchanged = new Exchange(call, candidate, { isStale, openUnframer, secrets });
   call.abort = (reason) => exchanged.abort(reason);
   if (error !== undefined) exchanged.fail(error);
   else {

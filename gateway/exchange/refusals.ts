@@ -38,6 +38,20 @@ function namedBeside(headers: Headers): string | undefined {
   return name === '' ? undefined : name;
 }
 
+/** The same without what proves who asks: some servers repeat the headers that they were sent. */
+export function withoutSecrets(refused: Refused, secrets: readonly string[]): Refused {
+  const { failure, refusal } = refused;
+  const found = secrets.filter((secret) => refusal.body.includes(secret));
+  if (found.length === 0) return refused;
+  const hide = (text: string) =>
+    found.reduce((left, secret) => left.replaceAll(secret, '[credential]'), text);
+  const body = Buffer.from(hide(refusal.body.toString('utf8')));
+  return {
+    failure: { ...failure, message: hide(failure.message) },
+    refusal: { ...refusal, body },
+  };
+}
+
 /** True if a refusal speaks of the credential that was sent, and another one may be taken. */
 export function refusesCredential({ status, headers }: Refusal): boolean {
   if (status === 401) return true;

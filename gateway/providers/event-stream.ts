@@ -13,6 +13,8 @@ const LENGTH_BYTES = 4;
 const FRAME_MIN_BYTES = 16;
 const FRAME_MAX_BYTES = 24 * 1_048_576;
 
+const event_name = /^\w{1,100}$/;
+
 /** Statuses of exceptions, as the error events of the wire name them. */
 const types: Readonly<Record<string, string>> = {
   throttlingException: 'rate_limit_error',
@@ -32,27 +34,41 @@ const types: Readonly<Record<string, string>> = {
  */
 export function openEventStream(): Unframer {
   let rest: Buffer = nothing;
+  let damage: unknown;
   return {
     push(chunk) {
+      if (damage !== undefined) throw damage;
       rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
       let text = '';
       let at = 0;
-      while (rest.length - at >= LENGTH_BYTES) {
-        const length = rest.readUInt32BE(at);
-        if (length < FRAME_MIN_BYTES || length > FRAME_MAX_BYTES)
-          throw new Error('A frame of an event stream has no length that one can have.');
-        if (rest.length - at < length) break;
-        text += eventIn(rest.subarray(at, at + length));
-        at += length;
+      try {
+        while (rest.length - at >= LENGTH_BYTES) {
+          const length = lengthAt(rest, at);
+          if (rest.length - at < length) break;
+          text += eventIn(rest.subarray(at, at + length));
+          at += length;
+        }
+      } catch (error) {
+        // What came whole before it counts, and is given first.
+        damage = error;
+        if (text === '') throw error;
       }
       rest = rest.subarray(at);
       return text === '' ? nothing : Buffer.from(text);
     },
     end() {
+      if (damage !== undefined) throw damage;
       if (rest.length > 0) throw new Error('An event stream ended within a frame.');
       return nothing;
     },
   };
+}
+
+function lengthAt(bytes: Buffer, at: number): number {
+  const length = bytes.readUInt32BE(at);
+  if (length < FRAME_MIN_BYTES || length > FRAME_MAX_BYTES)
+    throw new Error('A frame of an event stream has no length that one can have.');
+  return length;
 }
 
 /** One frame as an event of text; an empty text for one that says nothing. */
@@ -70,7 +86,9 @@ function eventIn(frame: Buffer): string {
   const data = Buffer.from(bytes, 'base64').toString('utf8');
   const { type } = JSON.parse(data) as { type?: unknown };
   // What has no type is no event of that wire.
-  return typeof type === 'string' ? `event: ${type}\ndata: ${data}\n\n` : '';
+  if (typeof type !== 'string' || !event_name.test(type)) return '';
+  // A line of JSON ends only between its values.
+  return `event: ${type}\ndata: ${data.replaceAll(/[\r\n]+/g, ' ')}\n\n`;
 }
 
 function failure(name: string, text: string): string {

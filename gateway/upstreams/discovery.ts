@@ -3,14 +3,17 @@ import type { Logger } from '../../runtime/log';
 import { discoveryOf, type ServedModel, type TargetSettings } from '../config/targets';
 import type { Shape } from '../providers/kind';
 import { listOf, objectIn, stringOf } from '../wire/values';
-import type { Credential } from './credentials/outbound';
+import { type Credential, withoutTokens } from './credentials/outbound';
 
 // The models that a target's own server lists.
 
 const EVERY_MS = 60_000;
 const LIMIT_MS = 5_000;
 const LIST_MAX_BYTES = 4 * 1_048_576;
-const NAME_CHARACTERS_MAX = 256;
+// A name stands in lists, lines of the log and paths: without blanks and signs that none shows.
+const name_form = /^[^\s\p{C}]{1,256}$/u;
+// Anthropic lists twenty if it is not asked for more.
+const ANTHROPIC_LIST = '/v1/models?limit=1000';
 
 /** A target that serves what it lists. */
 interface Discovering {
@@ -68,7 +71,10 @@ export class Discovery {
       if (problem !== undefined) log.warn(at, `discover: ${problem}`);
     } catch (error) {
       const { message } = error as Error;
-      log.warn({ ...at, err_message: message }, 'discover: its list of models cannot be read');
+      log.warn(
+        { ...at, err_message: withoutTokens(message) },
+        'discover: its list of models cannot be read',
+      );
     }
   }
 
@@ -88,7 +94,9 @@ export class Discovery {
 
   private async list(): Promise<string[]> {
     const { origin, pool, base_path, query, headers, credential, shape } = this.target;
-    const path = `${base_path}${shape === 'anthropic' ? '/v1' : ''}/models${query}`;
+    const list = shape === 'anthropic' ? ANTHROPIC_LIST : '/models';
+    const more = list.includes('?') ? query.replace('?', '&') : query;
+    const path = `${base_path}${list}${more}`;
     const signed = await credential.headersFor?.({ method: 'GET', path, body: Buffer.alloc(0) });
     const answer = await pool.request({
       origin,
@@ -110,6 +118,6 @@ export class Discovery {
     const { data } = objectIn(Buffer.concat(chunks).toString('utf8')) ?? {};
     return listOf(data)
       .map(({ id }) => stringOf(id))
-      .filter((id) => id !== '' && id.length <= NAME_CHARACTERS_MAX);
+      .filter((id) => name_form.test(id));
   }
 }

@@ -46,6 +46,11 @@ const deciding = spellings(
 );
 const deciding_options = spellings('include_usage');
 
+/** True for a member that this gateway decides on, in whatever spelling. */
+export function isDeciding(name: string): boolean {
+  return deciding.has(folded(name));
+}
+
 /**
  * Refuses the name of a form's part that a lenient parser may take for another that is decided on.
  */

@@ -109,7 +109,7 @@ export const domain: Record<string, string> = {
   spend: 'errors people sql',
   ledger:
     'audit-events errors events ids lists money named pages people secrets sql time-zones trace',
-  prices: 'digest errors events ledger sql',
+  prices: 'digest errors events ledger sql texts',
   exports: 'copy-text errors ids money pages people secrets sql time-zones',
   payments: 'audit-events errors ledger lists money pages secrets sql',
 };

@@ -45,8 +45,19 @@ export interface Catalog {
   of(seller: string): ReadonlyMap<string, Listing>;
 }
 
+const SHOWN_CHARACTERS = 200;
+
 export function noPrice(): ListedPrice {
   return { amounts: {}, tiers: [], service_tiers: {} };
+}
+
+/** What a catalog says in place of an amount, for a person: its beginning. */
+export function shownValue(value: unknown): string {
+  try {
+    return String(JSON.stringify(value)).slice(0, SHOWN_CHARACTERS);
+  } catch {
+    return 'more than can be shown';
+  }
 }
 
 /** The tier of a prompt longer than `above`, made if it is not there yet. */

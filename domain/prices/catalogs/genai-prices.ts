@@ -8,6 +8,7 @@ import {
   type Listing,
   noPrice,
   type Source,
+  shownValue,
   tierOf,
 } from './catalog';
 
@@ -161,24 +162,24 @@ function datedPrices(prices: unknown): Dated[] {
 function priceOf(prices: Record<string, unknown>, listing: Listing): ListedPrice {
   const price = noPrice();
   for (const [key, value] of Object.entries(prices)) {
-    const unit = units[key];
+    const unit = Object.hasOwn(units, key) ? units[key] : undefined;
     if (unit === undefined) continue;
     const { base, tiers } = tiered(value);
     const amount = decimalText(base);
     if (amount === undefined) {
-      listing.doubts.push(`${key} is no amount: ${JSON.stringify(value)}`);
+      listing.doubts.push(`${key} is no amount: ${shownValue(value)}`);
       continue;
     }
     price.amounts[unit.to] = unit.in_ours(amount);
     for (const { start, price: above } of tiers) {
       const dearer = decimalText(above);
       if (dearer === undefined || !Number.isInteger(start) || start < 0)
-        listing.doubts.push(`a tier of ${key} is no amount: ${JSON.stringify(value)}`);
+        listing.doubts.push(`a tier of ${key} is no amount: ${shownValue(value)}`);
       else tierOf(price.tiers, start)[unit.to] = unit.in_ours(dearer);
     }
   }
   for (const [key, value] of Object.entries(prices))
-    if (units[key] === undefined) lose(key, value, price, listing);
+    if (!Object.hasOwn(units, key)) lose(key, value, price, listing);
   return price;
 }
 
@@ -194,7 +195,7 @@ function tiered(value: unknown): { base: unknown; tiers: { start: number; price:
 /** A figure without a place is told of, and doubted if it is dearer than what stands in for it. */
 function lose(key: string, value: unknown, { amounts }: ListedPrice, listing: Listing): void {
   if (!listing.lost.includes(key)) listing.lost.push(key);
-  const stand_in = stand_ins[key];
+  const stand_in = Object.hasOwn(stand_ins, key) ? stand_ins[key] : undefined;
   const amount = decimalText(tiered(value).base);
   if (amount === undefined) return;
   const instead = (stand_in && (amounts[stand_in] ?? amounts.input_per_1m)) ?? '0';

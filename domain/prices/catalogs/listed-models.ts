@@ -8,6 +8,7 @@ import {
   type Listing,
   noPrice,
   type Source,
+  shownValue,
   tierOf,
 } from './catalog';
 
@@ -50,10 +51,10 @@ function routerListing(model: RouterModel): Listing {
   const { amounts } = listing.price;
   for (const [key, value] of Object.entries(pricing)) {
     const amount = decimalText(value);
-    const of_tokens = router_tokens[key as keyof typeof router_tokens];
-    const of_units = router_units[key as keyof typeof router_units];
+    const of_tokens = ownOf(router_tokens, key);
+    const of_units = ownOf(router_units, key);
     // -1 says that the price is found anew for each request.
-    if (amount === undefined) listing.doubts.push(`${key} is no amount: ${JSON.stringify(value)}`);
+    if (amount === undefined) listing.doubts.push(`${key} is no amount: ${shownValue(value)}`);
     else if (of_tokens !== undefined) amounts[of_tokens] = shifted(amount, PER_MILLION);
     else if (of_units !== undefined && amount !== '0') amounts[of_units] = amount;
     else if (amount !== '0') listing.lost.push(key);
@@ -110,7 +111,7 @@ const above = /^context_over_(\d+)k$/;
 function devListing(id: string, { cost = {}, limit, modalities, reasoning }: DevModel): Listing {
   const listing = blank(id);
   for (const [key, value] of Object.entries(cost)) {
-    const name = dev_amounts[key as keyof typeof dev_amounts];
+    const name = ownOf(dev_amounts, key);
     const amount = decimalText(value);
     const [, thousands] = above.exec(key) ?? [];
     if (thousands !== undefined && typeof value === 'object' && value !== null)
@@ -119,7 +120,7 @@ function devListing(id: string, { cost = {}, limit, modalities, reasoning }: Dev
       listing.lost.push(key);
       listing.doubts.push(`${key} has no place in a price`);
     } else if (amount === undefined)
-      listing.doubts.push(`${key} is no amount: ${JSON.stringify(value)}`);
+      listing.doubts.push(`${key} is no amount: ${shownValue(value)}`);
     else listing.price.amounts[name] = amount;
   }
   listing.metadata = {
@@ -130,6 +131,11 @@ function devListing(id: string, { cost = {}, limit, modalities, reasoning }: Dev
     reasoning,
   } as Metadata;
   return listing;
+}
+
+/** What a table says of a key of a file, which may be any word. */
+function ownOf<Value>(table: Readonly<Record<string, Value>>, key: string): Value | undefined {
+  return Object.hasOwn(table, key) ? table[key] : undefined;
 }
 
 function blank(model: string): Listing {

@@ -10,6 +10,7 @@ import {
   type Listing,
   noPrice,
   type Source,
+  shownValue,
   tierOf,
 } from './catalog';
 
@@ -112,7 +113,7 @@ function readMember(key: string, value: unknown, listing: Listing): void {
   }
   const amount = decimalText(value);
   if (amount === undefined) {
-    listing.doubts.push(`${key} is no amount: ${JSON.stringify(value)}`);
+    listing.doubts.push(`${key} is no amount: ${shownValue(value)}`);
     return;
   }
   if (key === 'input_cost_per_second') price.amounts.per_minute = times(amount, '60');
@@ -122,7 +123,7 @@ function readMember(key: string, value: unknown, listing: Listing): void {
   else if (!readTokens(key, shifted(amount, PER_MILLION), price) && amount !== '0') {
     listing.lost.push(key);
     // Those that stand beside tokens are charged as something else; all others not at all.
-    if (stand_ins[key] === undefined && !/uplift|_above_12hr|_(ultrafast|decisions)/.test(key))
+    if (!Object.hasOwn(stand_ins, key) && !/uplift|_above_12hr|_(ultrafast|decisions)/.test(key))
       listing.doubts.push(`${key} (${amount}) has no place in a price`);
   }
 }
@@ -132,7 +133,7 @@ function readTokens(key: string, amount: string, price: ListedPrice): boolean {
   const tier = served_tiers.find((name) => key.endsWith(`_${name}`));
   const plain = tier === undefined ? key : key.slice(0, -tier.length - 1);
   const [, base = plain, above] = /^(.*?)_above_(\d+)k_tokens$/.exec(plain) ?? [];
-  const name = per_million[base];
+  const name = Object.hasOwn(per_million, base) ? per_million[base] : undefined;
   if (name === undefined) return false;
   let into: Pick<ListedPrice, 'amounts' | 'tiers'> = price;
   if (tier !== undefined) into = price.service_tiers[tier] ??= { amounts: {}, tiers: [] };

@@ -5,6 +5,7 @@ import { GoogleAuth } from 'google-auth-library';
 import { ambientAuth, namedVariable } from '../../../runtime/config';
 import { fetchThrough } from '../../../runtime/outgoing';
 import type { GoogleAuth as Settings } from '../../config/auth';
+import { isObject } from '../../wire/values';
 import type { Lasting } from './renewal';
 
 // Tokens of Google: of a service account, of workload identity, of the machine.
@@ -66,18 +67,24 @@ function checked(text: string | undefined, file: string): Record<string, unknown
   try {
     given = JSON.parse(text ?? '');
   } catch {
-    throw new Error(`The file ${file} holds no credential of Google.`);
+    // Its own words would repeat a part of the file.
   }
-  const credentials = given as Record<string, unknown>;
-  const source = (credentials.credential_source ?? {}) as Record<string, unknown>;
-  if (source.executable !== undefined || source.url !== undefined)
+  if (!isObject(given)) throw new Error(`The file ${file} holds no credential of Google.`);
+  checkSources(given, file);
+  return given;
+}
+
+/** One that speaks for another holds that one's within. */
+function checkSources(given: Record<string, unknown>, file: string): void {
+  const { credential_source: source, source_credentials: inner } = given;
+  if (isObject(source) && (source.executable !== undefined || source.url !== undefined))
     throw new Error(`No program is run and no address asked for credentials, as ${file} says.`);
-  const { token_uri, token_url, service_account_impersonation_url } = credentials;
+  const { token_uri, token_url, service_account_impersonation_url } = given;
   for (const url of [token_uri, token_url, service_account_impersonation_url]) {
     if (url === undefined) continue;
     const origin = URL.canParse(String(url)) ? new URL(String(url)).origin : String(url);
     if (!isGoogles(String(url)) && !ambientAuth().origins.includes(origin))
       throw new Error(`${origin}, which ${file} names, is no server of Google's tokens.`);
   }
-  return credentials;
+  if (isObject(inner)) checkSources(inner, file);
 }

@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from 'node:fs';
+import { keyIn } from '../../config/auth';
 
 // A key that was replaced is looked for no more often than this.
 const LOOK_MS = 1_000;
@@ -39,8 +40,8 @@ export class KeyFile {
     const { mtimeMs, size, ino } = statSync(this.file);
     const stamp = `${mtimeMs} ${size} ${ino}`;
     if (stamp === this.stamp) return;
-    const key = readFileSync(this.file, 'utf8').trim();
-    if (!/^[\x21-\x7e]+$/.test(key)) throw new Error(`The file ${this.file} holds no key.`);
+    const key = keyIn(readFileSync(this.file, 'utf8'));
+    if (key === undefined) throw new Error(`The file ${this.file} holds no key.`);
     this.key = key;
     this.stamp = stamp;
   }

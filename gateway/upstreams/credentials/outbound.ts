@@ -32,3 +32,14 @@ export function withoutTokens(message: string): string {
     .slice(0, SHOWN_CHARACTERS)
     .replaceAll(/\b(?:eyJ|ya29\.|ASIA|AKIA|sk-)[\w.+/=-]+/g, '[credential]');
 }
+
+// Shorter ones are words that a message may hold by chance.
+const SECRET_CHARACTERS = 6;
+
+/** What no client may read of the headers that say who asks. */
+export function secretsIn(headers: Headers): string[] {
+  return Object.entries(headers)
+    .filter(([name]) => /authorization|key|token/.test(name))
+    .map(([, value]) => value.replace(/^Bearer /, ''))
+    .filter(({ length }) => length >= SECRET_CHARACTERS);
+}

@@ -43,7 +43,7 @@ test('what the file names the control plane may name too, for the same origin on
     'https://api.openai.com:8443/v1',
     'http://api.openai.com/v1',
     'http://127.0.0.1:8090/v1',
-    'http://169.254.169.254/v1',
+    'http://10.0.0.1/v1',
   ])
     expect(beyondReach(settings({ base_url }), file, nothing)).toEqual([
       expect.stringMatching(/^providers\.targets\[0\]: .* is neither in GATEWAY_ORIGINS nor/),

@@ -1,4 +1,4 @@
-import { mkdtempSync, renameSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, renameSync, rmdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { INetworkModule } from '@azure/msal-node';
@@ -96,6 +96,30 @@ test('a key in a file is read again once it has changed', () => {
   expect(held.refuse('sk-two!')).toBe(true);
   expect(held.current()).toBe('sk-three');
   expect(held.refuse('sk-three')).toBe(false);
+});
+
+test('a key that is away, empty or half of nothing for a moment is the one before it', () => {
+  const file = path.join(folder(), 'key');
+  writeFileSync(file, 'sk-one\r\n');
+  let now = 0;
+  const held = new KeyFile(file, () => now);
+  expect(held.current()).toBe('sk-one');
+  for (const spoil of [
+    () => writeFileSync(file, ''),
+    () => writeFileSync(file, 'sk-two sk-three'),
+    () => rmSync(file),
+    () => mkdirSync(file),
+  ]) {
+    spoil();
+    now += 1_000;
+    expect(held.current()).toBe('sk-one');
+    expect(held.refuse('sk-one')).toBe(false);
+  }
+  rmdirSync(file);
+  writeFileSync(file, '\ufeffsk-two\r\n');
+  now += 1_000;
+  expect(held.current()).toBe('sk-two');
+  expect(() => new KeyFile(`${file}.none`).current()).toThrow(/no such file/);
 });
 
 test('a key that was replaced while the gateway runs serves the request that the old one failed', async () => {
@@ -204,7 +228,24 @@ test.each([
   ],
   [{ type: 'service_account', token_uri: 'https://evil.example/token' }, /no server of Google's/],
   [{ type: 'external_account', token_url: 'https://sts.evil.example' }, /no server of Google's/],
+  [
+    {
+      type: 'impersonated_service_account',
+      source_credentials: { credential_source: { executable: { command: 'id' } } },
+    },
+    /No program/,
+  ],
+  [
+    {
+      type: 'impersonated_service_account',
+      source_credentials: { token_uri: 'https://evil.example/token' },
+    },
+    /no server of Google's/,
+  ],
   ['no JSON', /holds no credential/],
+  ['null', /holds no credential/],
+  ['[1]', /holds no credential/],
+  ['', /holds no credential/],
 ])('the credential %j is not used', async (content, words) => {
   const file = path.join(folder(), 'credential.json');
   writeFileSync(file, typeof content === 'string' ? content : JSON.stringify(content));

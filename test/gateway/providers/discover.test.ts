@@ -3,6 +3,7 @@ import { adopt } from '../../../gateway/adopt';
 import type { Snapshot } from '../../../gateway/call/snapshot';
 import { openSnapshot } from '../../../gateway/call/snapshot';
 import { checkConfig, parseSettings } from '../../../gateway/config/settings';
+import { discoveryOf } from '../../../gateway/config/targets';
 import { listen } from '../../../runtime/listen';
 import { openWorld, type TestGateway, type World } from '../../support/gateway';
 
@@ -87,4 +88,55 @@ test('a target without a list names its models', () => {
     checkConfig({ providers: { targets: [{ ...row, ...more }] } }).problems;
   expect(problems({})).toMatchObject([{ path: 'providers.targets[0].models' }]);
   expect(problems({ discover: true })).toMatchObject([{ path: 'providers.targets[0].discover' }]);
+});
+
+test('a name that no line can hold is none, and one that stands twice is one', async () => {
+  listed = [
+    'a',
+    'b\nc',
+    'd e',
+    '\u0000',
+    'f\u202e',
+    '',
+    'x'.repeat(257),
+    'a',
+    '__proto__',
+    'constructor',
+  ];
+  const { gateway } = await open(true);
+  expect(namesOf(gateway.snapshot)).toEqual(['a', '__proto__', 'constructor']);
+});
+
+test.each([
+  ['*', 'anything', true],
+  ['a*', 'a', true],
+  ['a*a', 'a', false],
+  ['a*b*c', 'a-b-b-c', true],
+  ['a*bc*c', 'abc', false],
+  ['*.5', 'gpt-4.5', true],
+  ['*.5', 'gpt-4x5', false],
+  ['a**b', 'ab', true],
+  ['a', 'ab', false],
+  // Found by trying each place of each star, this one takes years.
+  [`${'*a'.repeat(100)}*b`, 'a'.repeat(250), false],
+])('the pattern %s of %s: %s', (pattern, name, is_taken) => {
+  expect(discoveryOf({ discover: { match: [pattern], models_max: 1 } })?.takes(name)).toBe(
+    is_taken,
+  );
+});
+
+test("Anthropic's list is asked for in one page", async () => {
+  const paths: string[] = [];
+  const other = createServer((req, res) => {
+    paths.push(req.url ?? '');
+    res.end(JSON.stringify({ data: [{ id: 'claude', type: 'model' }], has_more: false }));
+  });
+  const at = `http://127.0.0.1:${await listen(other, 0)}`;
+  for (const query of [{}, { query: { a: 'b' } }]) {
+    const row = { kind: 'anthropic', auth: { key_env: 'TEST_MODELS_KEY' }, base_url: at, ...query };
+    await open(true, row);
+  }
+  expect(paths).toEqual(['/v1/models?limit=1000', '/v1/models?limit=1000&a=b']);
+  other.closeAllConnections();
+  other.close();
 });

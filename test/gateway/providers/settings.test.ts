@@ -95,7 +95,42 @@ test.each<Case>([
   ],
   [{ kind: 'openai', ...key, headers: { host: 'x' } }, 'headers.host', /gateway itself/],
   [{ kind: 'openai', ...key, headers: { 'x-a': 'b\r\nc' } }, 'headers.x-a', /line of ASCII/],
-  [{ kind: 'openai', ...key, price_factor: -1 }, 'price_factor', /./],
+  ...['x_api_key', 'Content_Length', 'Transfer_Encoding', 'set-cookie', 'X-Method-Override'].map(
+    (name) =>
+      [{ kind: 'openai', ...key, headers: { [name]: '5' } }, `headers.${name}`, /itself/] as const,
+  ),
+  ...['MODEL', 'Stream', 'service_tier', 'serviceTier', 'stream_options', 'plugins'].map(
+    (name) => [{ kind: 'openai', ...key, rename: { user: name } }, 'rename.user', /./] as const,
+  ),
+  [{ kind: 'openai', ...key, drop: ['Model'] }, 'drop[0]', /cannot be left out/],
+  [
+    { kind: 'openai', ...key, models: [{ name: 'm', upstream: '..' }] },
+    'models[0].upstream',
+    /step in a path/,
+  ],
+  ...[-1, 1e-320, 1e-7, 1 / 3].map(
+    (price_factor) => [{ kind: 'openai', ...key, price_factor }, 'price_factor', /./] as const,
+  ),
+  ...[
+    '169.254.169.254',
+    '2852039166',
+    '0xA9FEA9FE',
+    '0251.0376.0251.0376',
+    '[::ffff:169.254.169.254]',
+    '[fd00:ec2::254]',
+    '[64:ff9b::a9fe:a9fe]',
+    '[fe80::1]',
+    '100.100.100.200',
+    '0',
+  ].map(
+    (host) =>
+      [
+        { kind: 'openai', ...key, base_url: `https://${host}/v1` },
+        'base_url',
+        /metadata address/,
+      ] as const,
+  ),
+  [{ kind: 'openai', ...key, base_url: 'https://a:b@c.example' }, 'base_url', /user or a password/],
 ])('%j is refused by its path and with its mend', (target, at, words) => {
   const problems = problemsOf(target);
   expect(problems).toContainEqual({
@@ -134,6 +169,12 @@ test('a key in a file must be one that can be read', () => {
   const file = path.join(mkdtempSync(path.join(tmpdir(), 'svc-key-')), 'key');
   const target = { kind: 'openai', auth: { key_file: file } };
   expect(() => parse(target)).toThrow(`providers.targets[0].auth.key_file: the file ${file}`);
-  writeFileSync(file, 'sk-1\n');
+  for (const text of ['', '\r\n', 'sk-1 sk-2', 'sk-1\nsk-2\n', 'sk-\u00e9']) {
+    writeFileSync(file, text);
+    expect(() => parse(target)).toThrow(`${file} holds no key: write the key alone, in one line.`);
+  }
+  const folder = { ...target, auth: { key_file: path.dirname(file) } };
+  expect(() => parse(folder)).toThrow('is no file.');
+  writeFileSync(file, 'sk-1\r\n');
   expect(parse(target).providers.targets).toHaveLength(1);
 });

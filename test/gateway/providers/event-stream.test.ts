@@ -1,0 +1,51 @@
+import { openEventStream } from '../../../gateway/providers/event-stream';
+import { chunkFrame, frame } from '../../../sandbox/providers/frames';
+
+// Frames of Bedrock that are damaged, or that hold what would end a line of an event stream.
+
+const event = { ':message-type': 'event', ':event-type': 'chunk' };
+const framed = (text: string) =>
+  frame(event, JSON.stringify({ bytes: Buffer.from(text).toString('base64') }));
+const ping = 'event: ping\ndata: {"type":"ping"}\n\n';
+
+test('what came whole before a damaged frame is given, wherever the pieces end', () => {
+  const damaged = chunkFrame({ type: 'ping' });
+  damaged[damaged.length - 1] = (damaged.at(-1) as number) ^ 1;
+  const bytes = Buffer.concat([chunkFrame({ type: 'ping' }), damaged, chunkFrame({ type: 'no' })]);
+  for (const size of [1, 7, bytes.length]) {
+    const { push, end } = openEventStream();
+    let text = '';
+    const read = () => {
+      for (let at = 0; at < bytes.length; at += size)
+        text += push(bytes.subarray(at, at + size)).toString();
+      end();
+    };
+    expect(read).toThrow();
+    expect([size, text]).toEqual([size, ping]);
+  }
+});
+
+test('an event of several lines is one event, and a type is one word', () => {
+  const { push, end } = openEventStream();
+  expect(push(framed('{\r\n "type": "ping",\n\n "a": "b"\n}')).toString()).toBe(
+    'event: ping\ndata: {  "type": "ping",  "a": "b" }\n\n',
+  );
+  expect(push(framed('{"type":"ping\\n\\nevent: message_stop"}'))).toHaveLength(0);
+  for (const text of ['{}', '{"type":7}', '{"type":""}'])
+    expect(push(framed(text))).toHaveLength(0);
+  expect(push(frame({ ...event }, '{"p":"abc"}'))).toHaveLength(0);
+  end();
+});
+
+test.each(['null', '[', 'no JSON'])('an event of %s is damage', (text) => {
+  expect(() => openEventStream().push(framed(text))).toThrow();
+  expect(() => openEventStream().push(frame(event, text))).toThrow();
+});
+
+test('a length that no frame has is damage at once, before its bytes are waited for', () => {
+  for (const length of [0, 15, 2 ** 31]) {
+    const bytes = Buffer.alloc(12);
+    bytes.writeUInt32BE(length);
+    expect(() => openEventStream().push(bytes)).toThrow(/no length/);
+  }
+});

@@ -1,0 +1,84 @@
+import pino from 'pino';
+import { many } from '../../../domain/sql';
+import { openReceiver, type Receiver } from '../../support/telemetry/otlp';
+import { until } from '../../support/until';
+import { otlp } from '../telemetry/traces';
+import { ask, openSold, options, targets, visits, world } from './sold';
+
+// Tokens that die under load, and where none of them may be read.
+
+const secrets = ['aws-secret', 'bedrock-key', 'azure-key', 'upstream-secret', 'ya29.sandbox'];
+
+const manyAt = (at: string, model: string) =>
+  Promise.all(Array.from({ length: 50 }, () => ask(model, 'Hello', { at })));
+
+test('fifty calls whose token dies at once cost one renewal, and none fails', async () => {
+  const { vertex } = options;
+  const at = await openSold();
+  expect((await ask('gcp-claude', 'Hello', { at })).status).toBe(200);
+  const before = vertex.tokens.size;
+  for (const token of vertex.tokens.keys()) vertex.tokens.set(token, 0);
+  const answers = await manyAt(at, 'gcp-claude');
+  expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+  expect(vertex.tokens.size).toBe(before + 1);
+}, 60_000);
+
+test('a good token that is refused all the same costs each call two attempts, and one renewal', async () => {
+  const { vertex } = options;
+  const at = await openSold({ circuit_breaker: { enabled: false } });
+  expect((await ask('gcp-claude', 'Hello', { at })).status).toBe(200);
+  const tokens = vertex.tokens.size;
+  for (const token of vertex.tokens.keys()) vertex.tokens.set(token, 0);
+  // Each token is dead as it is given.
+  const given = vertex.tokens.set.bind(vertex.tokens);
+  vertex.tokens.set = (token: string) => given(token, 0);
+  for (let count = 0; count < 3; count += 1) {
+    const { status, text } = await ask('gcp-claude', 'Hello', { at });
+    expect([status, text]).toEqual([502, expect.stringContaining("gateway's own account")]);
+    const attempts = visits.filter(({ url }) => url.startsWith('/vertex'));
+    expect(attempts.length).toBe(count === 0 ? 2 : 1);
+  }
+  expect(vertex.tokens.size).toBe(tokens + 1);
+  vertex.tokens.set = given;
+}, 60_000);
+
+test('no key and no token stands in a line, a span, an event or an answer', async () => {
+  const receiver: Receiver = await openReceiver();
+  process.env.TEST_OTLP = receiver.url;
+  const settings = { providers: { targets: targets() }, ...otlp() };
+  const made = await world.openGateway({ settings });
+  const lines: string[] = [];
+  made.gateway.log = pino({ level: 'trace' }, { write: (line) => void lines.push(line) });
+  const texts: string[] = [];
+  const all = ['aws-claude', 'aws-key', 'aws-chat', 'gcp-claude', 'az', 'foundry', 'mistral'];
+  const { azure, bedrock } = options;
+  const refuse = () => {
+    options.azure = { ...azure, keys: new Set() };
+    options.bedrock = { ...bedrock, bearers: new Set(), keys: new Map() };
+    for (const token of options.vertex.tokens.keys()) options.vertex.tokens.set(token, 0);
+    options.vertex.is_down = true;
+  };
+  for (const change of [() => undefined, refuse]) {
+    change();
+    for (const model of all)
+      for (const stream of [false, true]) {
+        const { status, text } = await ask(model, 'Hello', { at: made.url, stream });
+        texts.push(`${status} ${text}`);
+      }
+  }
+  options.azure = azure;
+  options.bedrock = bedrock;
+  options.vertex.is_down = false;
+  await until(() => receiver.spans.length >= all.length * 4);
+  const events = await many(world.api.db, 'select * from events');
+  const told = { lines, texts, spans: Buffer.concat(receiver.bytes).toString('latin1'), events };
+  for (const [where, what] of Object.entries(told)) {
+    const text = JSON.stringify(what, (_, value) =>
+      typeof value === 'bigint' ? `${value}` : value,
+    );
+    expect([where, text.length > 100]).toEqual([where, true]);
+    for (const secret of secrets) expect([where, text.includes(secret)]).toEqual([where, false]);
+  }
+  await made.close();
+  await receiver.close();
+}, 120_000);
