@@ -59,6 +59,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private refused_bytes = 0;
   private refusal_timer: NodeJS.Timeout | undefined;
   private controller: Controller | undefined;
+  private aborted: Error | undefined;
   private has_given_up = false;
   private is_over = false;
   private head: Head | undefined;
@@ -79,6 +80,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.controller = controller;
     // Gone while the connection was made: nothing has been sent, so nothing is owed.
     if (this.call.client_is_gone) controller.abort(new Error('The client has gone.'));
+    else if (this.aborted !== undefined) controller.abort(this.aborted);
     else this.call.outcome = refused;
   }
 
@@ -159,7 +161,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.abort(new Error('The client has gone.'));
   }
 
+  /** Ends the request, also one that still waits for a credential or a connection. */
   abort(reason: Error): void {
+    this.aborted ??= reason;
     this.controller?.abort(reason);
   }
 

@@ -140,7 +140,10 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
     return route;
   };
   // What was no route may be one now.
-  const discoveries = openDiscoveries(rows, targets, () => open_routes.clear());
+  const discoveries = openDiscoveries(rows, targets, {
+    changed: () => open_routes.clear(),
+    isGroup: (name) => groups.has(name),
+  });
   return {
     discover: discoveries.begin,
     found: (id, url) =>
@@ -164,13 +167,19 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
 function openDiscoveries(
   rows: readonly TargetSettings[],
   targets: readonly Target[],
-  changed: () => void,
+  { changed, isGroup }: { changed: () => void; isGroup: (name: string) => boolean },
 ) {
+  const isServedBesides = ({ provider }: Target, name: string) =>
+    targets.some(
+      (other) => other.provider !== provider && other.models.some((one) => one.name === name),
+    );
+  const isTakenFor = (target: Target) => (name: string) =>
+    isGroup(name) || isServedBesides(target, name);
   const opened = targets.flatMap((target, at) => {
     const row = rows[at] as TargetSettings;
     return row.discover === undefined
       ? []
-      : [{ target, list: new Discovery(target, row, changed) }];
+      : [{ target, list: new Discovery(target, row, { changed, isTaken: isTakenFor(target) }) }];
   });
   return {
     async begin(log: Logger, before?: Providers): Promise<void> {

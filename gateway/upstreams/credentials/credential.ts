@@ -9,22 +9,42 @@ import { type Lasting, Renewal } from './renewal';
 
 const nothing: Credential = { headers: {} };
 
+// Credentials that live by what they are made of: a configuration that is read again, or that moves
+// something else, goes on with the tokens of the one before.
+const living = new Map<string, WeakRef<Credential>>();
+
+function alive(made_of: unknown, open: () => Credential): Credential {
+  const name = JSON.stringify(made_of);
+  const known = living.get(name)?.deref();
+  if (known !== undefined) return known;
+  const opened = open();
+  living.set(name, new WeakRef(opened));
+  return opened;
+}
+
 /** The credential of a target; a package that it needs is loaded by its first request. */
 export function openCredential(row: TargetSettings, wire: Wire): Credential {
   const way = wayOf(row);
   const { scope = '', aws_service } = kindOf(row);
+  if (way.form === 'none') return nothing;
   if (way.form === 'key') return keyed(way, wire);
   if (way.form === 'google')
-    return byToken(async () => (await import('./google.ts')).googleToken(way.google, scope));
+    return alive([way, scope], () =>
+      byToken(async () => (await import('./google.ts')).googleToken(way.google, scope)),
+    );
   if (way.form === 'entra')
-    return byToken(async () => (await import('./entra.ts')).entraToken(way.entra, scope));
-  if (way.form !== 'aws') return nothing;
+    return alive([way, scope], () =>
+      byToken(async () => (await import('./entra.ts')).entraToken(way.entra, scope)),
+    );
   const { region = '' } = row;
   const service = aws_service?.(placeOf(row)) ?? '';
-  return signed(async () => {
-    const { AwsSigner } = await import('./aws.ts');
-    return new AwsSigner({ auth: way.aws, region, service, host: urlOf(row).host });
-  });
+  const { host } = urlOf(row);
+  return alive([way, region, service, host], () =>
+    signed(async () => {
+      const { AwsSigner } = await import('./aws.ts');
+      return new AwsSigner({ auth: way.aws, region, service, host });
+    }),
+  );
 }
 
 function keyed({ variable, file }: Extract<AuthWay, { form: 'key' }>, wire: Wire): Credential {
