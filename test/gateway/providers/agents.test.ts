@@ -65,3 +65,12 @@ test.each([
   else expect(headers['anthropic-beta']).toBe(code_headers['anthropic-beta']);
   expect((await charge()).actual_cost_nanos).toBe(200_000n);
 });
+
+test('where no route counts tokens, they are counted here, and nobody is asked', async () => {
+  const url = await openKind({ kind: 'bedrock', region: 'eu-west-1' });
+  upstream.play(['{}'], 'application/json');
+  const { max_tokens: _, ...body } = message('Hello', { model: 'the-model' });
+  const { status, text } = await ask(url, body, '/v1/messages/count_tokens');
+  expect([status, JSON.parse(text)]).toEqual([200, { input_tokens: expect.any(Number) }]);
+  expect(upstream.arrived).toEqual([]);
+});
