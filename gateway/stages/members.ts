@@ -11,7 +11,7 @@ import { talkOf } from './policies';
 import { tagsIn } from './tags';
 
 const SESSION_HEADER = 'x-session-id';
-// How coding agents name the conversation that a call is of: Claude Code, Codex, Codex before 0.149.
+// How coding agents name their conversation: Claude Code, Codex, Codex before 0.149.
 const agent_headers = ['x-claude-code-session-id', 'session-id', 'session_id'] as const;
 const SESSION_LENGTH_MAX = 200;
 

@@ -1,3 +1,5 @@
+import { adopt } from '../../../gateway/adopt';
+import { openSnapshot } from '../../../gateway/call/snapshot';
 import { gatewayKey, lastCharge, post } from '../../support/gateway';
 import { ask, clock, openSold, openTold, options, targets, url, visits, world } from './sold';
 
@@ -233,4 +235,18 @@ test('a filter of Azure is told in its words, with its code', async () => {
       error: { code: 'content_filter', message: expect.stringContaining('was filtered') },
     });
   }
+});
+
+test('a configuration that is read again goes on with the tokens of the one before', async () => {
+  const { vertex } = options;
+  const made = await world.openGateway({ settings: { providers: { targets: targets() } } });
+  expect((await ask('gcp-claude', 'Hello', { at: made.url })).status).toBe(200);
+  const before = vertex.tokens.size;
+  const { gateway } = made;
+  const changed = { ...gateway.snapshot.settings, body_limit_bytes: 77_777 };
+  await adopt(gateway, openSnapshot(changed, gateway));
+  options.vertex.is_down = true;
+  const { status } = await ask('gcp-claude', 'Hello', { at: made.url });
+  options.vertex.is_down = false;
+  expect([status, vertex.tokens.size]).toEqual([200, before]);
 });
