@@ -102,7 +102,6 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['not_found', 404],
   ['not_found_error', 404],
   ['request_too_large', 413],
-  ['overloaded_error', 503],
   ['rate_limit_error', 429],
   ['timeout_error', 408],
   ['rate_limit_exceeded', 429],
