@@ -2,6 +2,7 @@ import { root } from '../runtime/root';
 import { aloneReserveRow } from './alone-reserve';
 import { aloneRows, pacedRow } from './calls/alone';
 import { budgetRow } from './calls/budgets';
+import { consoleRow } from './calls/console';
 import { costRow } from './calls/costs';
 import { gatewayRows } from './calls/gateway';
 import { gatewayPollRow } from './calls/gateway-polls';
@@ -57,6 +58,7 @@ const inside: Record<string, () => Promise<Row[]>> = {
   exports: inCluster(exportRows),
   neighbours: inCluster(async (cluster) => [await neighbourRow(cluster)]),
   payments: inCluster(paymentRows),
+  console: inCluster(async (cluster) => [await consoleRow(cluster)]),
   'gateway-polls': inCluster(async (cluster) => [await gatewayPollRow(cluster)]),
   policy: async () => [await policyRow()],
   limits: limitRows,

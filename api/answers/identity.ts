@@ -21,6 +21,8 @@ const scopes = z.array(z.enum(permissions));
 
 export const newSession = z.strictObject({
   ...sessionFields,
+  org_id: id.nullable().describe('null, as is user_id: of a key of platform:admin.'),
+  user_id: id.nullable(),
   scopes: scopes.describe("What it may do now: its person's role cuts it at each use."),
   key: z.string().describe('The access key of the session, shown in this answer only.'),
 });

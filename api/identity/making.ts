@@ -110,6 +110,10 @@ async function byKey(ctx: Ctx, access_key: string, { org_id: named }: SignIn) {
     throw forbidden('This is the key of a session; a session opens no other.');
   if (scopes.includes('control_plane'))
     throw forbidden('A key of control_plane stands for gateways, which have no session.');
+  if (named === undefined && org_id === null && scopes.includes('platform:admin'))
+    return inTransaction(ctx, { user_id: token.id, key_id: token.id }, (trx) =>
+      made(trx, { org_id: null, user_id: null, scopes, key: token }),
+    );
   if (org_id === null || user_id === null)
     throw forbidden('This key stands for nobody. Sign in with a key that names its person.');
   if (named !== undefined && named !== org_id)
@@ -181,13 +185,19 @@ function claimsOf(id_token: string): Record<string, unknown> {
 
 /** The session, with what it may do now. */
 async function made(trx: Db, session: sessions.NewSession) {
+  const scopes = await scopesOf(trx, session);
+  const { key, ...row } = await sessions.create(trx, session);
+  return { ...row, is_current: true, scopes, key };
+}
+
+/** What a session may do: a person's role cuts it, a platform key is as it is. */
+async function scopesOf(trx: Db, session: sessions.NewSession) {
+  if (session.org_id === null) return session.scopes;
   const { role } = await members.get(trx, session.org_id, session.user_id).catch((error) => {
     if (!isAppError(error) || error.code !== 'not_found') throw error;
     throw forbidden('This person is not a member of the organization any more.');
   });
-  const { key, ...row } = await sessions.create(trx, session);
-  const scopes = session.scopes.filter((one) => rolePermissions[role].includes(one));
-  return { ...row, is_current: true, scopes, key };
+  return session.scopes.filter((one) => rolePermissions[role].includes(one));
 }
 
 function inTransaction<T>(

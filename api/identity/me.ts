@@ -27,7 +27,7 @@ async function me({ db, principal }: Ctx) {
   const person = user_id === null ? undefined : await profile.find(db, user_id);
   const memberships =
     user_id === null ? [] : await profile.memberships(db, { user_id, org_id, key_id: id });
-  const session = org_id === null ? undefined : await sessionOf(db, org_id, id);
+  const session = await sessionOf(db, org_id, id);
   const here = memberships.find((one) => one.org_id === org_id);
   const teams = here?.teams.map(({ team_id }) => team_id) ?? [];
   return {
@@ -52,7 +52,7 @@ async function payers(
   return found.map((one, n) => ({ team_id: n === 0 ? null : (teams[n - 1] ?? null), ...one }));
 }
 
-async function sessionOf(db: Ctx['db'], org_id: string, id: string) {
+async function sessionOf(db: Ctx['db'], org_id: string | null, id: string) {
   try {
     const { expires_at, idle_ends_at } = await sessions.get(db, org_id, id);
     return { id, expires_at, idle_ends_at };

@@ -71,12 +71,17 @@ async function endAll({ db, principal }: Ctx, input: z.infer<typeof ofMember>) {
 }
 
 async function endOne({ db, principal }: Ctx, input: z.infer<typeof one>) {
+  // An operator's session is of no organization, and nobody but it ends it.
+  if (input.id === 'current' && principal.org_id === null && input.org_id === undefined) {
+    const { id } = await sessions.get(db, null, principal.id);
+    return { ended: await sessions.end(db, { org_id: null, user_id: null, id }) };
+  }
   const org_id = await actingOrg(db, principal, input.org_id);
   const named = input.id === 'current' ? principal.id : input.id;
   const found = await sessions.get(db, org_id, named);
-  if (found.user_id !== principal.user_id)
-    await requireManager({ db, principal }, { org_id, user_id: found.user_id });
-  return { ended: await sessions.end(db, { ...found, id: found.id }) };
+  const user_id = found.user_id as string;
+  if (user_id !== principal.user_id) await requireManager({ db, principal }, { org_id, user_id });
+  return { ended: await sessions.end(db, { org_id, user_id, id: found.id }) };
 }
 
 function shown({ id, ...session }: sessions.Session, principal: Principal) {

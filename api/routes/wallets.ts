@@ -26,6 +26,7 @@ const walletsQuery = z.strictObject({
   owner_type: ownerType.optional().describe('Only wallets of owners of this kind.'),
   team_id: id.optional().describe("Only this team's wallet."),
   user_id: id.optional().describe("Only this person's wallet."),
+  member_of: id.optional().describe("Only wallets of this team's people."),
   ...listParts(),
   sort: z
     .enum(['created_at', '-created_at'])
@@ -161,9 +162,18 @@ export async function viewer(
 
 async function listWallets(
   { db, principal }: Ctx,
-  { org_id, q, status, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
+  {
+    org_id,
+    q,
+    status,
+    owner_type,
+    team_id,
+    user_id,
+    member_of,
+    ...request
+  }: z.infer<typeof walletsQuery>,
 ) {
-  const filter = { q, status, owner_type, team_id, user_id };
+  const filter = { q, status, owner_type, team_id, user_id, member_of };
   const seen_by = await viewer(db, principal, org_id);
   const { rows, ...rest } = await walletLists.list(db, seen_by, filter, request);
   return { wallets: rows, ...rest };
@@ -189,9 +199,18 @@ async function putThreshold(
 
 async function listAllWallets(
   { db }: Ctx,
-  { org_id, q, status, owner_type, team_id, user_id, ...request }: z.infer<typeof walletsQuery>,
+  {
+    org_id,
+    q,
+    status,
+    owner_type,
+    team_id,
+    user_id,
+    member_of,
+    ...request
+  }: z.infer<typeof walletsQuery>,
 ) {
-  const filter = { org_id, q, status, owner_type, team_id, user_id };
+  const filter = { org_id, q, status, owner_type, team_id, user_id, member_of };
   const { rows, ...rest } = await walletLists.listAll(db, filter, request);
   return { wallets: rows, ...rest };
 }

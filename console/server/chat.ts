@@ -76,20 +76,19 @@ export async function forgetChatKey(ctx: Context, places: ChatPlaces): Promise<v
   const session = await places.cookies.read(ctx);
   if (session === undefined) throw signedOut();
   await endChatKey(ctx, places, session);
-  const { chat: _, ...rest } = session;
-  await places.cookies.write(ctx, rest);
+  places.cookies.clearChat(ctx);
   ctx.status = 204;
 }
 
 /** Ends the key of a session's chat at the API, if it has one that lives. */
 export async function endChatKey(ctx: Context, places: Forwarding, session: Session) {
-  const { key, chat } = session;
+  const chat = await places.cookies.readChat(ctx, session);
   if (chat === undefined) return;
   await places.api
     .ask({
       method: 'DELETE',
       path: `/v1/me/keys/${encodeURIComponent(chat.name)}`,
-      headers: { ...headersOf(ctx, places.trusted), authorization: `Bearer ${key}` },
+      headers: { ...headersOf(ctx, places.trusted), authorization: `Bearer ${session.key}` },
     })
     .catch((error) => {
       // It, or the session, has ended already.
@@ -113,7 +112,7 @@ async function asked(
   if (session === undefined) throw signedOut();
   await places.api.requireFit();
   await requireLiving(ctx, places, session);
-  const kept = session.chat;
+  const kept = await cookies.readChat(ctx, session);
   if (kept !== undefined) {
     const answer = await ask(gateway, kept.key);
     if (answer.status !== 401) return answer;
@@ -121,7 +120,7 @@ async function asked(
   }
   await endChatKey(ctx, places, session);
   const chat = await makeKey(ctx, places, session);
-  await cookies.write(ctx, { ...session, chat });
+  await cookies.writeChat(ctx, session, chat);
   return ask(gateway, chat.key);
 }
 

@@ -10,6 +10,7 @@ import { type Cookies, type Session, signedOut } from './session';
 /** The API's own bound of what people send is smaller but for whole configurations. */
 const BODY_MAX_BYTES = 1_048_576;
 const BODY_MS = 10_000;
+const tooSlow = `The body did not arrive within ${BODY_MS / 1_000} s. Send it again.`;
 
 // What passes in each direction; nothing else does.
 const sent = [
@@ -108,9 +109,9 @@ function pathOf({ to }: Row, ctx: Context): string {
  * Throws 403 if the page shows another organization than the session is in: it was changed in
  * another tab, and what is asked here would be done there.
  */
-function requireSameOrg(ctx: Context, { key_name, org_id }: Session): void {
+function requireSameOrg(ctx: Context, { user_id, org_id }: Session): void {
   const shown = ctx.headers['x-svc-console-org'];
-  if (shown === undefined || key_name === null || shown === (org_id ?? '')) return;
+  if (shown === undefined || user_id !== null || shown === (org_id ?? '')) return;
   throw new AppError(
     'browser_not_allowed',
     'Another organization was chosen in another tab. Nothing was done: reload this page.',
@@ -126,7 +127,7 @@ function queryOf({ method, has_org, forced }: Row, ctx: Context, { org_id }: Ses
   if (method === 'get')
     for (const [name, value] of Object.entries(forced)) {
       if (value === null) query.delete(name);
-      else query.set(name, value);
+      else query.set(name, String(value));
     }
   const text = query.toString();
   return text === '' ? '' : `?${text}`;
@@ -161,13 +162,18 @@ export async function readObject(ctx: Context): Promise<Record<string, unknown>>
 }
 
 async function readBytes(ctx: Context): Promise<Buffer> {
-  const late = setTimeout(() => ctx.req.destroy(), BODY_MS);
+  let late: NodeJS.Timeout | undefined;
+  const slow = new Promise<never>((_, reject) => {
+    late = setTimeout(reject, BODY_MS, new AppError('invalid_request', tooSlow, { status: 408 }));
+  });
   try {
-    return await getRawBody(ctx.req, {
+    const body = getRawBody(ctx.req, {
       limit: BODY_MAX_BYTES,
       length: ctx.get('content-length') || null,
     });
+    return await Promise.race([body, slow]);
   } catch (error) {
+    if (error instanceof AppError) throw error;
     if ((error as { type?: string }).type === 'entity.too.large')
       throw new AppError(
         'payload_too_large',

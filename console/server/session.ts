@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { CompactEncrypt, compactDecrypt } from 'jose';
 import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
@@ -7,6 +8,7 @@ import { AppError } from '../../domain/errors';
 // then; script of the page reads neither.
 
 const COOKIE = '__Host-Http-svc';
+const CHAT_COOKIE = '__Host-Http-svc-chat';
 const SIGN_IN_COOKIE = '__Host-Http-svc-sign-in';
 const SIGN_IN_S = 600;
 
@@ -20,15 +22,12 @@ export interface ChatKey {
 export interface Session {
   /** The API's key of this session. */
   key: string;
-  /** How the key ends: as a session, or by the name of an operator's key. */
-  key_name: string | null;
+  /** Null for an operator, whose platform key stands for nobody. */
   user_id: string | null;
-  /** The organization that an operator looks at; null: none is chosen, or the key has its own. */
+  /** The organization that an operator looks at; null: none is chosen, or a person's is theirs. */
   org_id: string | null;
   /** Milliseconds since 1970. */
   expires_at: number;
-  /** Absent until the person has chatted. */
-  chat?: ChatKey;
 }
 
 /** What a sign-in at an identity provider keeps in the browser until it comes back. */
@@ -78,12 +77,29 @@ export function createCookies(keys: readonly string[]) {
       return session && session.expires_at > Date.now() ? session : undefined;
     },
     async write(ctx: Context, session: Session): Promise<void> {
-      const life_s = Math.max(1, Math.floor((session.expires_at - Date.now()) / 1_000));
       const sealed = await seal('session', session);
-      append(ctx, `${COOKIE}=${sealed}; SameSite=Strict; Max-Age=${life_s}`);
+      append(ctx, `${COOKIE}=${sealed}; SameSite=Strict; Max-Age=${lifeOf(session)}`);
     },
+    /** Takes the session and its chat out of the browser. */
     clear(ctx: Context): void {
       append(ctx, `${COOKIE}=; SameSite=Strict; Max-Age=0`);
+      append(ctx, `${CHAT_COOKIE}=; SameSite=Strict; Max-Age=0`);
+    },
+    /** The key of the chat of this session; that of an earlier one is nobody's. */
+    async readChat(ctx: Context, session: Session): Promise<ChatKey | undefined> {
+      const kept = await open<ChatKey & { of: string }>('chat', cookieOf(ctx, CHAT_COOKIE));
+      return kept?.of === markOf(session) ? { key: kept.key, name: kept.name } : undefined;
+    },
+    /**
+     * Keeps the key of a chat in a cookie of its own: its answer may come after a sign-in of
+     * another tab, whose session stays as it is.
+     */
+    async writeChat(ctx: Context, session: Session, chat: ChatKey): Promise<void> {
+      const sealed = await seal('chat', { ...chat, of: markOf(session) });
+      append(ctx, `${CHAT_COOKIE}=${sealed}; SameSite=Strict; Max-Age=${lifeOf(session)}`);
+    },
+    clearChat(ctx: Context): void {
+      append(ctx, `${CHAT_COOKIE}=; SameSite=Strict; Max-Age=0`);
     },
     /** Kept while a person is at their identity provider, whose answer comes from another site. */
     async beginSignIn(ctx: Context, sign_in: SignIn): Promise<void> {
@@ -97,6 +113,15 @@ export function createCookies(keys: readonly string[]) {
       return kept && kept.until > Date.now() ? kept : undefined;
     },
   };
+}
+
+function lifeOf({ expires_at }: Session): number {
+  return Math.max(1, Math.floor((expires_at - Date.now()) / 1_000));
+}
+
+/** By which a chat knows its session. */
+function markOf({ key }: Session): string {
+  return createHash('sha256').update(key).digest('base64url');
 }
 
 function append(ctx: Context, cookie: string): void {

@@ -7,8 +7,6 @@ import { type Session, signedOut } from './session';
 
 // Signing in and out. The API makes the key of a session; the browser never sees it.
 
-const OPERATOR_HOURS = 12;
-
 export interface SignInPlaces extends Forwarding {
   /** The console's own origin: CONSOLE_ORIGIN. */
   origin: string;
@@ -22,12 +20,7 @@ export async function signIn(ctx: Context, places: SignInPlaces): Promise<void> 
     throw new AppError('unknown_field', `${unknown} is no field of a sign-in.`, { param: unknown });
   await places.api.requireFit();
   const given = { access_key, one_time_code, org_id };
-  const session = await sessionOf(ctx, places, given).catch((error) => {
-    const stands_for_nobody = error instanceof AppError && error.code === 'permission_denied';
-    if (stands_for_nobody && typeof access_key === 'string')
-      return operatorOf(ctx, places, access_key, error);
-    throw error;
-  });
+  const session = await sessionOf(ctx, places, given);
   await places.cookies.write(ctx, session);
   // The one before; it is the request's cookie that says which. Whoever has signed in is.
   await endCurrent(ctx, places).catch(() => undefined);
@@ -143,7 +136,7 @@ export async function chooseOrg(ctx: Context, { cookies }: SignInPlaces): Promis
   const session = await cookies.read(ctx);
   if (session === undefined) throw signedOut();
   const { org_id = null } = await readObject(ctx);
-  if (session.key_name === null || (org_id !== null && typeof org_id !== 'string'))
+  if (session.user_id !== null || (org_id !== null && typeof org_id !== 'string'))
     throw new AppError('invalid_field', 'Only operators choose an organization; others sign in.', {
       param: 'org_id',
     });
@@ -159,7 +152,7 @@ export async function current(ctx: Context, { cookies }: SignInPlaces): Promise<
       ? { is_signed_in: false }
       : {
           is_signed_in: true,
-          is_operator: session.key_name !== null,
+          is_operator: session.user_id === null,
           org_id: session.org_id,
           expires_at: new Date(session.expires_at).toISOString(),
         };
@@ -178,43 +171,10 @@ async function sessionOf(
   });
   return {
     key: String(made.key),
-    key_name: null,
-    user_id: String(made.user_id),
+    user_id: made.user_id === null ? null : String(made.user_id),
     org_id: null,
     expires_at: Date.parse(String(made.expires_at)),
   };
-}
-
-/**
- * A platform admin's key stands for nobody, so the API opens no session for it. It makes another
- * key instead, that ends after twelve hours or at sign-out; the one that was typed is forgotten.
- * Throws `refusal` for any other key.
- */
-async function operatorOf(
-  ctx: Context,
-  { api, trusted }: SignInPlaces,
-  access_key: string,
-  refusal: AppError,
-): Promise<Session> {
-  const headers = { ...headersOf(ctx, trusted), authorization: `Bearer ${access_key}` };
-  const me = await api.ask({ method: 'GET', path: '/v1/me', headers }).catch(() => {
-    throw refusal;
-  });
-  if (!(me.permissions as string[]).includes('platform:admin') || me.org_id !== null) throw refusal;
-  const expires_at = Date.now() + OPERATOR_HOURS * 3_600_000;
-  const name = `console ${new Date().toISOString()} ${secret().slice(0, 8)}`;
-  const made = await api.ask({
-    method: 'POST',
-    path: '/v1/tokens',
-    headers: { ...headers, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      name,
-      token_type: 'access',
-      scopes: ['platform:admin'],
-      expires_at: new Date(expires_at).toISOString(),
-    }),
-  });
-  return { key: String(made.key), key_name: name, user_id: null, org_id: null, expires_at };
 }
 
 /** Ends what the cookie holds, if it holds something that lives. */
@@ -222,13 +182,11 @@ async function endCurrent(ctx: Context, places: SignInPlaces): Promise<void> {
   const { api, cookies, trusted } = places;
   const session = await cookies.read(ctx);
   if (session === undefined) return;
-  const { key, key_name } = session;
-  const path =
-    key_name === null ? '/v1/sessions/current' : `/v1/tokens/${encodeURIComponent(key_name)}`;
-  const headers = { ...headersOf(ctx, trusted), authorization: `Bearer ${key}` };
+  const headers = { ...headersOf(ctx, trusted), authorization: `Bearer ${session.key}` };
   try {
     await endChatKey(ctx, places, session);
   } finally {
+    const path = '/v1/sessions/current';
     await api.ask({ method: 'DELETE', path, headers }).catch((error) => {
       // It has ended already.
       if (!(error instanceof AppError) || ![401, 404].includes(error.status)) throw error;

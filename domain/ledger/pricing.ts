@@ -218,6 +218,7 @@ async function retire(trx: Db, id: string, from?: Date): Promise<number> {
   return rows.length;
 }
 
+/** A price that is given back to imports is of the last one that wrote it. */
 function insertVersion(trx: Db, id: string, price: Price, old?: StoredPrice): Promise<StoredPrice> {
   const { provider, model, max_output_tokens, reasoning, free, source, effective_from } = price;
   const figures = Object.fromEntries(
@@ -226,9 +227,13 @@ function insertVersion(trx: Db, id: string, price: Price, old?: StoredPrice): Pr
   return one<StoredPrice>(
     trx,
     `insert into model_prices (id, provider, model, ${amounts.join(', ')}, max_output_tokens, reasoning, tiers,
-       service_tiers, regions, free, source, metadata, effective_from, created_at, updated_at)
-     values (:id, :provider, :model, ${amounts.map((name) => `:${name}::text::numeric`).join(', ')}, :max_output_tokens, :reasoning,
-       :tiers, :service_tiers, :regions, :free, :source, :metadata, coalesce(:effective_from, clock_timestamp()), coalesce(:created_at, clock_timestamp()), clock_timestamp())
+       service_tiers, regions, free, source, metadata, effective_from, created_at, updated_at,
+       import_id, catalog, seller, price_factor, replaced_version_id)
+     select :id::text, :provider::text, :model::text, ${amounts.map((name) => `:${name}::text::numeric`).join(', ')}, :max_output_tokens::integer, :reasoning::boolean,
+       :tiers::jsonb, :service_tiers::jsonb, :regions::jsonb, :free::boolean, :source::text, :metadata::jsonb, coalesce(:effective_from::timestamptz, clock_timestamp()),
+       coalesce(:created_at::timestamptz, clock_timestamp()), clock_timestamp(), o.import_id, o.catalog, o.seller, o.price_factor, o.replaced_version_id
+     from (values (1)) as v left join lateral (
+       select * from model_prices p where p.id = :id and p.import_id is not null and :source = 'import' order by p.updated_at desc limit 1) as o on true
      returning ${columns}`,
     {
       id,

@@ -49,6 +49,8 @@ export interface WalletFilter {
   owner_type?: OwnerType | undefined;
   team_id?: string | undefined;
   user_id?: string | undefined;
+  /** Wallets of this team's people. */
+  member_of?: string | undefined;
 }
 
 /** A part of a list of wallets; without an order it is by their owners. */
@@ -99,21 +101,27 @@ function searchOf({ q }: WalletFilter): Search | undefined {
   return q ? { indexed, plain: found, among } : undefined;
 }
 
-function conditionsOf({ status, owner_type, team_id, user_id }: WalletFilter): string[] {
+function conditionsOf({ status, owner_type, team_id, user_id, member_of }: WalletFilter): string[] {
   return [
     ...(status ? [conditionOf[status]] : []),
     ...(owner_type ? ['w.owner_type = :owner_type'] : []),
     ...(team_id ? [`w.owner_type = 'team' and w.owner_team_id = :owner_team_id`] : []),
     ...(user_id ? [`w.owner_type = 'user' and w.owner_user_id = :owner_user_id`] : []),
+    ...(member_of
+      ? [
+          `w.owner_type = 'user' and w.owner_user_id in (select tm.user_id from team_members tm where tm.team_id = :member_of)`,
+        ]
+      : []),
   ];
 }
 
-function bindingsOf({ q, owner_type, team_id, user_id }: WalletFilter) {
+function bindingsOf({ q, owner_type, team_id, user_id, member_of }: WalletFilter) {
   return {
     q: q ?? null,
     owner_type: owner_type ?? null,
     owner_team_id: team_id ?? null,
     owner_user_id: user_id ?? null,
+    member_of: member_of ?? null,
   };
 }
 

@@ -60,6 +60,20 @@ export async function create(
   return { code, expires_at };
 }
 
+/** Voids the open codes by which a person may sign in, as far as `created_by` has made them. */
+export async function voidSignIns(
+  trx: Db,
+  of: { org_id: string; user_id: string; created_by: string },
+): Promise<void> {
+  await many(
+    trx,
+    `update one_time_codes set expires_at = clock_timestamp()
+     where purpose = 'session' and org_id = :org_id and user_id = :user_id and created_by = :created_by
+       and used_at is null and expires_at > clock_timestamp()`,
+    of,
+  );
+}
+
 /**
  * Uses up a code, in the transaction of what it is used for. Throws `invalid_credential` for one
  * that is unknown, used or too old; `param` is the field that carries it.

@@ -9,11 +9,15 @@ import { addSecret } from './tokens';
 /** So many sessions of one person live at one time: a further one ends the oldest. */
 const LIVING_MAX = 50;
 
+/** Whose sessions: a person's of an organization, or those of platform keys. */
+type Holder = { org_id: string; user_id: string } | { org_id: null; user_id: null };
+
 /** A living session as its person sees it. */
 export interface Session {
   id: string;
-  org_id: string;
-  user_id: string;
+  /** Null, as is the person: an operator's, made with a platform key. */
+  org_id: string | null;
+  user_id: string | null;
   /** How the person signed in. */
   method: 'access_key' | 'one_time_code' | 'oidc';
   /** The name of the identity provider; null for other methods. */
@@ -26,9 +30,7 @@ export interface Session {
   idle_ends_at: Date;
 }
 
-export interface NewSession {
-  org_id: string;
-  user_id: string;
+export type NewSession = Holder & {
   /** At most: its person's role cuts them at each use. */
   scopes: readonly Permission[];
   /** The access key that it was made with, and ends with. */
@@ -36,24 +38,32 @@ export interface NewSession {
   issuer_id?: string;
   /** The bound subject that the person has signed in by. */
   identity_id?: string | null;
-}
+};
 
-const living = `
+const living = (org_id: string | null) => `
   select t.id, t.org_id, t.user_id, i.name as issuer, t.created_at, t.last_used_at, t.expires_at,
     case when t.made_with is not null then 'access_key' when t.issuer_id is not null then 'oidc' else 'one_time_code' end as method,
     coalesce(t.last_used_at, t.created_at) + interval '1 hour' as idle_ends_at
   from tokens t left join identity_issuers i on i.id = t.issuer_id
   where t.purpose = 'session' and t.revoked_at is null and t.expires_at > clock_timestamp() and session_lives(t)
-    and t.org_id = :org_id`;
+    and ${ofOrg(org_id)}`;
+
+// The indexes of tokens are read by = and by is null, not by "is not distinct from".
+const ofOrg = (org_id: string | null) =>
+  org_id === null ? 't.org_id is null' : 't.org_id = :org_id';
+const ofHolder = ({ org_id }: Holder) =>
+  org_id === null
+    ? 't.org_id is null and t.user_id is null'
+    : 't.org_id = :org_id and t.user_id = :user_id';
 
 /** Makes a session. Its key is in this answer and nowhere else. */
 export async function create(
   trx: Db,
-  { org_id, user_id, scopes, key, issuer_id, identity_id }: NewSession,
+  { scopes, key, issuer_id, identity_id, ...holder }: NewSession,
 ): Promise<Session & { key: string }> {
-  const person = { org_id, user_id };
-  await requireActive(trx, org_id);
-  await forgetOld(trx, person);
+  const { org_id, user_id } = holder;
+  if (org_id !== null) await requireActive(trx, org_id);
+  await forgetOld(trx, holder);
   const { id } = await one<{ id: string }>(
     trx,
     `insert into tokens (org_id, name, token_type, purpose, scopes, user_id, created_by, session_secret_id, issuer_id,
@@ -62,7 +72,8 @@ export async function create(
        i.id, i.created_by, i.created_with, least(clock_timestamp() + interval '12 hours', :key_ends_at)
      from (select 1) as always left join identities i on i.id = :identity_id returning id`,
     {
-      ...person,
+      org_id,
+      user_id,
       name: `session ${crypto.randomUUID()}`,
       scopes: [...scopes],
       created_by: key?.id ?? user_id,
@@ -73,31 +84,31 @@ export async function create(
     },
   );
   const value = await addSecret(trx, id, 'access');
-  const made = await one<Session>(trx, `${living} and t.id = :id`, { org_id, id });
+  const made = await one<Session>(trx, `${living(org_id)} and t.id = :id`, {
+    org_id,
+    id,
+  });
   return { ...made, key: value };
 }
 
 /** The living sessions of a person in an organization, newest first. */
 export function list(db: Db, person: { org_id: string; user_id: string }): Promise<Session[]> {
-  return many(db, `${living} and t.user_id = :user_id order by t.id desc`, person);
+  return many(db, `${living(person.org_id)} and t.user_id = :user_id order by t.id desc`, person);
 }
 
-/** A living session of an organization; `not_found` otherwise. */
-export function get(db: Db, org_id: string, id: string): Promise<Session> {
-  return one(db, `${living} and t.id = :id`, { org_id, id }, 'No session');
+/** A living session of an organization, or of the platform for null; `not_found` otherwise. */
+export function get(db: Db, org_id: string | null, id: string): Promise<Session> {
+  return one(db, `${living(org_id)} and t.id = :id`, { org_id, id }, 'No session');
 }
 
 /** Ends sessions of a person: the named one, or all. Returns how many. */
-export async function end(
-  trx: Db,
-  { org_id, user_id, id }: { org_id: string; user_id: string; id?: string },
-): Promise<number> {
+export async function end(trx: Db, { id, ...holder }: Holder & { id?: string }): Promise<number> {
   const ended = await many(
     trx,
-    `update tokens set revoked_at = clock_timestamp()
-     where purpose = 'session' and org_id = :org_id and user_id = :user_id and (:id::text is null or id = :id)
-       and revoked_at is null and expires_at > clock_timestamp() returning id`,
-    { org_id, user_id, id: id ?? null },
+    `update tokens t set revoked_at = clock_timestamp()
+     where t.purpose = 'session' and ${ofHolder(holder)} and (:id::text is null or t.id = :id)
+       and t.revoked_at is null and t.expires_at > clock_timestamp() returning t.id`,
+    { ...holder, id: id ?? null },
   );
   return ended.length;
 }
@@ -116,22 +127,22 @@ async function requireActive(trx: Db, org_id: string): Promise<void> {
  * Ends the sessions beyond the bound, and deletes those that are over for a week: but none with
  * which a key was made, for by it that key falls with its holder.
  */
-async function forgetOld(trx: Db, person: { org_id: string; user_id: string }): Promise<void> {
+async function forgetOld(trx: Db, holder: Holder): Promise<void> {
   await many(
     trx,
     `update tokens set revoked_at = clock_timestamp() where id in (
-       select t.id from tokens t where t.org_id = :org_id and t.user_id = :user_id and t.purpose = 'session'
+       select t.id from tokens t where ${ofHolder(holder)} and t.purpose = 'session'
          and t.revoked_at is null and t.expires_at > clock_timestamp() order by t.id desc offset :most - 1)`,
-    { ...person, most: LIVING_MAX },
+    { ...holder, most: LIVING_MAX },
   );
   const old = await many<{ id: string }>(
     trx,
-    `select t.id from tokens t where t.org_id = :org_id and t.user_id = :user_id and t.purpose = 'session'
+    `select t.id from tokens t where ${ofHolder(holder)} and t.purpose = 'session'
        and coalesce(t.revoked_at, t.expires_at) < clock_timestamp() - interval '7 days'
        and not exists (select 1 from tokens n where n.made_with = t.id)
        and not exists (select 1 from token_secrets n where n.issued_with = t.id)
      order by t.id limit 100 for update skip locked`,
-    person,
+    { ...holder },
   );
   const ids = old.map(({ id }) => id);
   await many(trx, 'delete from token_secrets where token_id = any(:ids)', { ids });

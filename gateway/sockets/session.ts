@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
 import { AppError } from '../../domain/errors';
 import { createRequestLog } from '../../runtime/request-log';
@@ -204,6 +205,9 @@ export class SocketSession implements Link {
 
   private async ping(): Promise<void> {
     const { gateway, request } = this.opened;
+    // A pong that has arrived while this process was busy counts.
+    await nextTurn();
+    if (this.ws.readyState !== this.ws.OPEN) return;
     const { read_to } = this;
     this.read_to = readTo(request.socket);
     const is_reading = read_to !== undefined && read_to !== this.read_to;

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import { providerOf, servedModels, shapeOf, target } from '../../gateway/config/targets';
 import type { Seeded } from './seed';
 
 /**
@@ -15,13 +16,7 @@ interface DemoModels {
 }
 
 // The gateway, which runs with it, has read the whole file by its own rules.
-const configuration = z.object({
-  providers: z.object({
-    targets: z.array(
-      z.object({ provider: z.string(), shape: z.string(), models: z.array(z.string()) }),
-    ),
-  }),
-});
+const configuration = z.object({ providers: z.object({ targets: z.array(target) }) });
 const catalog = z.object({
   models: z.array(z.object({ provider: z.string(), model: z.string() })),
 });
@@ -55,20 +50,26 @@ export async function demoModels(
 
 interface Served {
   provider: string;
+  /** As clients call it, and as the price list does. */
   model: string;
+  priced: string;
 }
 
 /** The models that a configuration serves over the OpenAI wire, which the printed calls speak. */
 function servedBy(text: string): Served[] {
   const { targets } = configuration.parse(parse(text)).providers;
   return targets
-    .filter(({ shape }) => shape === 'openai')
-    .flatMap(({ provider, models }) => models.map((model) => ({ provider, model })));
+    .filter((row) => shapeOf(row) === 'openai')
+    .flatMap((row) =>
+      servedModels(row).map(({ name, priced }) => ({
+        ...{ provider: providerOf(row), model: name, priced },
+      })),
+    );
 }
 
-function covers(price: Served, { provider, model }: Served): boolean {
+function covers(price: { provider: string; model: string }, { provider, priced }: Served): boolean {
   if (price.provider !== provider) return false;
   return price.model.endsWith('*')
-    ? model.startsWith(price.model.slice(0, -1))
-    : price.model === model;
+    ? priced.startsWith(price.model.slice(0, -1))
+    : price.model === priced;
 }

@@ -1,6 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import * as pricing from '../../domain/ledger/pricing';
 import * as wallets from '../../domain/ledger/wallets';
 import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
@@ -8,6 +7,7 @@ import * as teams from '../../domain/people/teams';
 import * as tokens from '../../domain/people/tokens';
 import { type Db, maybe } from '../../domain/sql';
 import { replaceFile } from '../processes/data-directory';
+import { seedPrices } from './price-seed';
 
 export interface Seeded {
   organization_id: string;
@@ -32,88 +32,6 @@ export interface Seeded {
 }
 
 const FUNDS_NANOS = 100_000_000_000n;
-
-// What tools that a provider runs cost by number, whichever model calls them.
-const openai_tools = { per_web_search: 0.01, per_file_search: 0.0025, per_container: 0.03 };
-
-// The providers' public list prices in USD.
-const prices: (Partial<pricing.Price> & { provider: string; model: string })[] = [
-  {
-    provider: 'openai',
-    model: 'gpt-4o-mini',
-    input_per_1m: 0.15,
-    cached_input_per_1m: 0.075,
-    output_per_1m: 0.6,
-    max_output_tokens: 16_384,
-    ...openai_tools,
-  },
-  {
-    provider: 'openai',
-    model: 'gpt-4o',
-    input_per_1m: 2.5,
-    cached_input_per_1m: 1.25,
-    output_per_1m: 10,
-    max_output_tokens: 16_384,
-    service_tiers: {
-      priority: { input_per_1m: 4.25, cached_input_per_1m: 2.125, output_per_1m: 17 },
-    },
-    ...openai_tools,
-  },
-  {
-    provider: 'openai',
-    model: 'o4-mini',
-    input_per_1m: 1.1,
-    cached_input_per_1m: 0.275,
-    output_per_1m: 4.4,
-    max_output_tokens: 100_000,
-    reasoning: true,
-    service_tiers: {
-      flex: { input_per_1m: 0.55, cached_input_per_1m: 0.138, output_per_1m: 2.2 },
-      priority: { input_per_1m: 2, cached_input_per_1m: 0.5, output_per_1m: 8 },
-    },
-    ...openai_tools,
-  },
-  { provider: 'openai', model: 'text-embedding-3-small', input_per_1m: 0.02 },
-  {
-    provider: 'anthropic',
-    model: 'claude-sonnet-4-5',
-    input_per_1m: 3,
-    output_per_1m: 15,
-    cached_input_per_1m: 0.3,
-    cache_write_per_1m: 3.75,
-    cache_write_1h_per_1m: 6,
-    max_output_tokens: 64_000,
-    tiers: [
-      {
-        above_prompt_tokens: 200_000,
-        input_per_1m: 6,
-        output_per_1m: 22.5,
-        cached_input_per_1m: 0.6,
-        cache_write_per_1m: 7.5,
-        cache_write_1h_per_1m: 12,
-      },
-    ],
-    per_web_search: 0.01,
-    per_container: 0.05,
-  },
-  { provider: 'openai', model: 'whisper-1', per_minute: 0.006 },
-  {
-    provider: 'openai',
-    model: 'gpt-4o-mini-transcribe',
-    input_per_1m: 1.25,
-    audio_input_per_1m: 3,
-    output_per_1m: 5,
-  },
-  {
-    provider: 'openai',
-    model: 'gpt-4o-mini-tts',
-    input_per_1m: 0.6,
-    audio_output_per_1m: 12,
-    per_minute: 0.015,
-  },
-  { provider: 'openai', model: 'omni-moderation-latest', free: true },
-  { provider: 'mcp', model: '*', per_request: 0.001 },
-];
 
 const SAVINGS = 'Savings';
 const owner = { name: 'Olivia Owner', role: 'owner' } as const;
@@ -172,20 +90,6 @@ async function findSeeded(db: Db, file: string): Promise<Seeded | undefined> {
     id: seeded.organization_id,
   });
   return found ? seeded : undefined;
-}
-
-async function seedPrices(trx: Db): Promise<void> {
-  const priced = new Set(
-    (await pricing.list(trx)).map(({ provider, model }) => `${provider} ${model}`),
-  );
-  for (const price of prices) {
-    if (priced.has(`${price.provider} ${price.model}`)) continue;
-    await pricing.create(trx, {
-      ...pricing.blankPrice,
-      ...price,
-      effective_from: new Date(Date.now() - 1_000),
-    });
-  }
 }
 
 async function seedOrganization(trx: Db): Promise<Seeded> {

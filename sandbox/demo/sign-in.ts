@@ -6,7 +6,10 @@ import type { Seeded } from './seed';
 /** As long as somebody may take to find the line in their terminal. */
 const LIFE_S = 86_400;
 
-/** A one-time code that signs the demo's owner in to the console. */
+/** Who makes the codes of starts: another start voids them. */
+const STARTER = 'start';
+
+/** A one-time code that signs the demo's owner in; that of the start before is void. */
 export async function signInCode(
   url: string,
   { organization_id: org_id, owner_id: user_id }: Seeded,
@@ -15,7 +18,8 @@ export async function signInCode(
   try {
     return await db.transaction(async (trx) => {
       await actAs(trx, { actor: 'terminal' });
-      const by = { id: 'terminal', user_id: null, scopes: [] };
+      await codes.voidSignIns(trx, { org_id, user_id, created_by: STARTER });
+      const by = { id: STARTER, user_id: null, scopes: [] };
       return (await codes.create(trx, { purpose: 'session', org_id, user_id, by, life_s: LIFE_S }))
         .code;
     });

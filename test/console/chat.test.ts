@@ -61,7 +61,7 @@ test('a message with a ticket waits, and says the same again', async () => {
   });
 });
 
-test('a key is made once and kept in the cookie, which says nothing of it; signing out ends it', async () => {
+test('a key is made once and kept in a cookie, which says nothing of it; signing out ends it', async () => {
   const body = { model: 'm', messages };
   const made = () => api.heard.filter(({ url }) => url === '/v1/me/keys');
   const first = await web.ask('POST', '/api/chat/messages', { cookie, body });
@@ -69,14 +69,37 @@ test('a key is made once and kept in the cookie, which says nothing of it; signi
   const { name, expires_at } = JSON.parse(made()[0]?.body ?? '');
   // It ends with the session at the latest, which here has a minute.
   expect(Date.parse(expires_at) - Date.now()).toBeLessThanOrEqual(60_000);
-  await web.ask('POST', '/api/chat/messages', { cookie: cookieOf(first), body });
-  expect(made()).toHaveLength(1);
   const sealed = cookieOf(first);
   expect(sealed).not.toContain('svc_ak_secret');
-  await web.ask('DELETE', '/api/session', { cookie: sealed });
+  const both = `${cookie}; ${sealed}`;
+  await web.ask('POST', '/api/chat/messages', { cookie: both, body });
+  expect(made()).toHaveLength(1);
+  const out = await web.ask('DELETE', '/api/session', { cookie: both });
+  expect(out.headers.getSetCookie().map((set) => set.split(';')[0])).toEqual([
+    '__Host-Http-svc=',
+    '__Host-Http-svc-chat=',
+  ]);
   expect(api.heard.map(({ method, url }) => `${method} ${url}`)).toContain(
     `DELETE /v1/me/keys/${encodeURIComponent(name)}`,
   );
+});
+
+test('a late answer of the chat leaves the session of a newer sign-in as it is, and is not of it', async () => {
+  const body = { model: 'm', messages };
+  const late = await web.ask('POST', '/api/chat/messages', { cookie, body });
+  expect(late.headers.getSetCookie().map((set) => set.split('=')[0])).toEqual([
+    '__Host-Http-svc-chat',
+  ]);
+  // Another tab has signed in meanwhile: the browser keeps that session beside the late cookie.
+  api.session_key = 'svc_ak_of_another_tab';
+  const signed_in = await web.ask('POST', '/api/session', { body: { access_key: 'svc_ak_own' } });
+  api.heard.length = 0;
+  const both = `${cookieOf(signed_in)}; ${cookieOf(late)}`;
+  await web.ask('POST', '/api/chat/messages', { cookie: both, body });
+  const made = api.heard.filter(({ url }) => url === '/v1/me/keys');
+  expect(made).toHaveLength(1);
+  expect(made[0]?.headers.authorization).toBe('Bearer svc_ak_of_another_tab');
+  api.session_key = 'svc_ak_secret';
 });
 
 test.each([

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
 import { Client } from 'undici';
 import {
   cookieOf,
@@ -253,3 +255,22 @@ test('the page is never stored and strictly bound; files of a build never change
   for (const path of ['/assets/main-old.js', '/assets/..%2fbuilt.json', '/favicon.ico'])
     expect([path, (await web.ask('GET', path)).status]).toEqual([path, 404]);
 });
+
+test('a body that does not come is refused in words, and its connection ends', async () => {
+  const socket = connect(Number(new URL(web.url).port), '127.0.0.1');
+  const parts: Buffer[] = [];
+  socket.on('data', (part) => parts.push(part));
+  const head = [
+    'POST /api/session HTTP/1.1',
+    'host: console.example',
+    'x-svc-console: 1',
+    'sec-fetch-site: same-origin',
+    'content-type: application/json',
+    'content-length: 30',
+  ];
+  socket.write(`${head.join('\r\n')}\r\n\r\n{"access_key":`);
+  await once(socket, 'close');
+  const said = Buffer.concat(parts).toString();
+  expect(said).toMatch(/^HTTP\/1\.1 408 /);
+  expect(said).toContain('The body did not arrive within 10 s. Send it again.');
+}, 30_000);

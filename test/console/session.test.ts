@@ -65,6 +65,7 @@ test('signing out ends the session at the API, so a copy of the cookie is worth 
   // The browser is told to forget what is worth nothing.
   expect(again.headers.getSetCookie()).toEqual([
     '__Host-Http-svc=; SameSite=Strict; Max-Age=0; Path=/; Secure; HttpOnly',
+    '__Host-Http-svc-chat=; SameSite=Strict; Max-Age=0; Path=/; Secure; HttpOnly',
   ]);
   expect((await web.ask('DELETE', '/api/session', { cookie })).status).toBe(204);
 });
@@ -81,7 +82,7 @@ test('a copy of the cookie chats no more once the session has ended, though it h
   const body = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] };
   const first = await at.ask('POST', '/api/chat/messages', { cookie, body });
   expect([first.status, gateway.heard.length]).toEqual([200, 1]);
-  const copy = cookieOf(first);
+  const copy = `${cookie}; ${cookieOf(first)}`;
   // Signed out in another browser, which knows nothing of the key.
   await at.ask('DELETE', '/api/session', { cookie });
   const again = await at.ask('POST', '/api/chat/messages', { cookie: copy, body });

@@ -1,10 +1,18 @@
 import { addDays, daysBetween, firstOfMonth } from '../../console/web/base/days';
-import { amountOf, nanosOf, sumText } from '../../console/web/base/decimals';
+import { amountOf, decimalText, nanosOf, sumText } from '../../console/web/base/decimals';
 import { type Bucket, barsOf } from '../../console/web/spend/series';
 
 test('amounts are added to the last billionth', () => {
   expect(nanosOf(0.1) + nanosOf(0.2)).toBe(300_000_000n);
   expect(nanosOf(-0.5)).toBe(-500_000_000n);
+  expect(nanosOf(1e-9)).toBe(1n);
+  expect(nanosOf(-0.000_000_25)).toBe(-250n);
+  // Its binary fraction is 99999999.099999994...
+  expect(nanosOf(99_999_999.1)).toBe(99_999_999_100_000_000n);
+  expect(nanosOf(0.1 + 0.2)).toBe(300_000_000n);
+  expect(decimalText(99_999_999.1)).toBe('99999999.1');
+  expect(decimalText(1e-9)).toBe('0.000000001');
+  expect(decimalText(-0.000_000_25)).toBe('-0.00000025');
   expect(amountOf(99_999_802_000n)).toBe(99.999802);
   expect(amountOf(-1n)).toBe(-1e-9);
   expect(sumText(['0.1', '0.2', '0.00000000001'])).toBe('0.30000000001');

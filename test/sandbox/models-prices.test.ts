@@ -25,7 +25,14 @@ afterAll(async () => {
 
 function named(...targets: object[]) {
   const file = path.join(folder, 'gateway.yaml');
-  const whole = targets.map((target) => ({ provider: 'openai', shape: 'openai', ...target }));
+  const whole = targets.map((target, at) =>
+    'kind' in target
+      ? { id: `t${at}`, ...target }
+      : {
+          ...{ id: `t${at}`, provider: 'openai', shape: 'openai', base_url: 'http://127.0.0.1:1' },
+          ...target,
+        },
+  );
   writeFileSync(file, stringify({ providers: { targets: whole } }));
   return demoModels(file, api.url, { ...seeded, models: [...seeded.models] });
 }
@@ -50,6 +57,17 @@ test.each<[string, object[], object]>([
     'targets of another wire are not named',
     [{ shape: 'anthropic', models: ['priced-1'] }, { models: ['none-1'] }],
     { provider: 'openai', models: ['none-1'], is_priced: false },
+  ],
+  [
+    'a kind stands for provider and wire, a model of three names for its price',
+    [
+      { kind: 'anthropic', auth: { key_env: 'NONE' }, models: ['claude'] },
+      {
+        ...{ kind: 'openai', auth: { key_env: 'NONE' } },
+        models: ['none-1', { name: 'mine', upstream: 'theirs', price_as: 'priced-1' }],
+      },
+    ],
+    { provider: 'openai', models: ['mine'], is_priced: true },
   ],
   [
     'where no chat is served, those of the seed stand',

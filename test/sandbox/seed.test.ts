@@ -4,9 +4,11 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { accessOf, getConfig, putConfig } from '../../domain/payments/config';
 import { getOrgSettings } from '../../domain/payments/settings';
+import * as codes from '../../domain/people/one-time-codes';
 import { createSecrets } from '../../domain/secrets';
 import { seedPayments } from '../../sandbox/demo/payment-seed';
 import { seed } from '../../sandbox/demo/seed';
+import { signInCode } from '../../sandbox/demo/sign-in';
 import { startApi, type TestApi } from '../support/api';
 
 let api: TestApi;
@@ -39,6 +41,22 @@ test('the demo organization is made once: the second start finds its keys and it
   const prices = await api.call('get', '/v1/model-pricing');
   const priced = prices.body.models.map(({ model }: { model: string }) => model);
   expect(priced).toEqual(expect.arrayContaining([...models, 'o4-mini', 'claude-sonnet-4-5']));
+});
+
+test('the sign-in link of a start is void once there is another start; a code of a terminal is not', async () => {
+  const seeded = await seed(api.db, { data_dir });
+  const { organization_id: org_id, owner_id: user_id } = seeded;
+  const by = { id: 'terminal', user_id: null, scopes: [] };
+  const made = await codes.create(api.db, { purpose: 'session', org_id, user_id, by });
+  const [first, second] = [
+    await signInCode(api.database_url, seeded),
+    await signInCode(api.database_url, seeded),
+  ];
+  const statusOf = async (one_time_code: string) =>
+    (await api.call('post', '/v1/sessions', { body: { one_time_code } })).status;
+  expect([await statusOf(first), await statusOf(second), await statusOf(made.code)]).toEqual([
+    401, 201, 201,
+  ]);
 });
 
 test('each demo key does what its name says, and no more', async () => {

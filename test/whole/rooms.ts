@@ -17,7 +17,7 @@ export const house: Record<string, string> = {
   api: 'domain exports gateway/config migrations notices payment-providers price-catalogs runtime temporal',
   workers: 'activities domain exports runtime temporal workflows',
   console: 'domain runtime',
-  sandbox: 'domain gateway/config migrations runtime temporal',
+  sandbox: 'domain gateway/config migrations price-catalogs runtime temporal',
   bench: 'activities api domain exports gateway migrations runtime sandbox temporal',
 };
 

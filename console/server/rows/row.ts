@@ -10,7 +10,7 @@ export interface Row {
   /** What the answer is: JSON, a stream of events, or a file that the browser keeps. */
   answers: 'json' | 'events' | 'file';
   /** Members that the server writes over whatever the browser sent; null takes one out. */
-  forced: Readonly<Record<string, string | null>>;
+  forced: Readonly<Record<string, string | readonly string[] | null>>;
   /** The form that the API is asked for, where a link of a page cannot say so. */
   accept?: 'text/csv';
 }

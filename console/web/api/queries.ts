@@ -1,4 +1,4 @@
-import { keepPreviousData, QueryClient, queryOptions } from '@tanstack/react-query';
+import { QueryClient, queryOptions } from '@tanstack/react-query';
 import { type Answer, call, type Given, Refusal, type Route } from './client';
 
 /** The one store of what was read. A refusal is an answer, so only what passes is tried again. */
@@ -21,6 +21,16 @@ export const queries = new QueryClient({
 });
 
 /**
+ * While other filters are read, what was read before stays on screen, marked as old; but nothing of
+ * another person, wallet or organization does.
+ */
+function keptOf(names: unknown) {
+  const wanted = JSON.stringify(names ?? {});
+  return (before: unknown, query?: { queryKey: readonly unknown[] }) =>
+    JSON.stringify(query?.queryKey[1]) === wanted ? before : undefined;
+}
+
+/**
  * What a screen reads: `useQuery(reading('GET /api/wallets', { query }))`. Its key begins with the
  * route, so `refresh('/api/wallets')` reads all of its kind anew.
  */
@@ -28,7 +38,7 @@ export function reading<R extends Route>(route: R, given: Given<R> = {}) {
   return queryOptions<Answer<R>>({
     queryKey: [route.slice(route.indexOf(' ') + 1), given.names ?? {}, given.query ?? {}],
     queryFn: ({ signal }) => call(route, { ...given, signal }),
-    placeholderData: keepPreviousData as never,
+    placeholderData: keptOf(given.names) as never,
   });
 }
 

@@ -20,9 +20,20 @@ export function roundedUp(amount: number, digits: number): number {
   return amountOf(((nanosOf(amount) + step - 1n) / step) * step);
 }
 
+/**
+ * The decimals of an amount as the API wrote them: the shortest text that is read as this number.
+ * More digits would be those of the nearest binary fraction: 99999999.1 is 99999999.099999994.
+ */
+export function decimalText(amount: number): string {
+  const text = String(amount);
+  const part = text.split('.')[1] ?? '';
+  return text.includes('e') || part.length > DECIMALS ? trimmed(amount.toFixed(DECIMALS)) : text;
+}
+
 /** Billionths of an amount in major units. */
 export function nanosOf(amount: number): bigint {
-  return BigInt(amount.toFixed(DECIMALS).replace('.', ''));
+  const [whole = '0', part = ''] = decimalText(amount).split('.');
+  return BigInt(`${whole}${part.padEnd(DECIMALS, '0')}`);
 }
 
 /** The amount in major units, to be shown. */

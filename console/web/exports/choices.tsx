@@ -59,6 +59,7 @@ export function FormChoice({
       {buckets.length > 0 && (
         <Select
           label="Where"
+          description={data?.has_more ? 'The newest 200 buckets.' : undefined}
           placeholder="here, to download"
           data={buckets.map(({ id, bucket, endpoint }) => ({
             value: id,

@@ -1,10 +1,10 @@
 import { NumberInput, Select, TagsInput, TextInput } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
-import { reading, refresh } from '../api/queries';
+import { refresh } from '../api/queries';
 import { typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
+import { TeamSelect } from '../parts/team-select';
 import { may, useMe } from '../session/me';
 import type { NewKey } from './shown-once';
 
@@ -15,6 +15,8 @@ const lives = [
   { value: '365', label: 'a year' },
   { value: '', label: 'until it is revoked' },
 ];
+
+const team = { label: 'Team', description: 'Its wallet pays, and its admins decide.' } as const;
 
 /** Makes a gateway key: for yourself, or for the organization if you may. */
 export function CreateDialog({
@@ -29,13 +31,6 @@ export function CreateDialog({
   const me = useMe();
   const is_manager = may(me, 'tokens:write');
   const here = me.memberships.find(({ org_id }) => org_id === me.org_id);
-  const { data: teams } = useQuery({
-    ...reading('GET /api/organizations/:id/teams', {
-      names: { id: me.acting_org ?? '' },
-      query: { status: 'active', per_page: 200 },
-    }),
-    enabled: opened && is_manager && me.acting_org !== null,
-  });
   const [name, setName] = useState('');
   const [team_id, setTeam] = useState<string | null>(null);
   const [models, setModels] = useState<string[]>([]);
@@ -48,9 +43,10 @@ export function CreateDialog({
     setModels([]);
     setBudget('');
   }, [opened]);
-  const choices = is_manager
-    ? (teams?.teams ?? []).map(({ id, name: label }) => ({ value: id, label }))
-    : (here?.teams ?? []).map(({ team_id: value, name: label }) => ({ value, label }));
+  const own_teams = (here?.teams ?? []).map(({ team_id: value, name: label }) => ({
+    value,
+    label,
+  }));
   const submit = async () => {
     const body = {
       name: name.trim(),
@@ -84,16 +80,19 @@ export function CreateDialog({
         data-autofocus
         required
       />
-      <Select
-        label="Team"
-        description="Its wallet pays, and its admins decide."
-        data={choices}
-        value={team_id}
-        onChange={setTeam}
-        clearable
-        clearButtonProps={{ 'aria-label': 'No team' }}
-        searchable
-      />
+      {is_manager ? (
+        <TeamSelect {...team} none="No team" value={team_id} onChange={setTeam} />
+      ) : (
+        <Select
+          {...team}
+          data={own_teams}
+          value={team_id}
+          onChange={setTeam}
+          clearable
+          clearButtonProps={{ 'aria-label': 'No team' }}
+          searchable
+        />
+      )}
       <TagsInput
         label="Models"
         description="None: every model. A star may end a name: gpt-4o*"

@@ -1,39 +1,76 @@
 import { Button } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useEffect, useRef, useState } from 'react';
+import { type ReadPart, ROWS_MAX, readWhole } from '../api/whole';
+import { act } from './act';
 
 export interface CsvColumn<Item> {
   title: string;
   text: (item: Item) => string | null;
 }
 
-/** Keeps the rows that are shown as a file of comma-separated values (RFC 4180). */
+/**
+ * Keeps all rows that the filters find, not only the page that is shown, as a file of
+ * comma-separated values (RFC 4180).
+ */
 export function CsvButton<Item>({
   file,
   columns,
-  items,
+  read,
 }: {
   /** `members`, for members.csv. */
   file: string;
   columns: readonly CsvColumn<Item>[];
-  items: readonly Item[] | undefined;
+  /** Reads a page of the list with the filters that stand there. */
+  read: ReadPart<Item>;
 }) {
-  const keep = () => {
-    const lines = [
-      columns.map(({ title }) => title),
-      ...(items ?? []).map((item) => columns.map(({ text }) => text(item) ?? '')),
-    ];
-    const body = lines.map((cells) => cells.map(cellText).join(',')).join('\r\n');
-    const url = URL.createObjectURL(new Blob([`${body}\r\n`], { type: 'text/csv' }));
-    const link = document.createElement('a');
-    link.href = url;
-    link.download = `${file}.csv`;
-    link.click();
-    URL.revokeObjectURL(url);
+  const [is_reading, setReading] = useState(false);
+  const left = useRef(new AbortController());
+  useEffect(() => {
+    const leaving = new AbortController();
+    left.current = leaving;
+    return () => leaving.abort();
+  }, []);
+  const keep = async () => {
+    const { signal } = left.current;
+    setReading(true);
+    try {
+      const { items, is_whole } = await readWhole(read, { signal });
+      save(`${file}.csv`, csvText(columns, items));
+      if (!is_whole)
+        notifications.show({
+          title: `The file has the first ${ROWS_MAX} rows`,
+          message: 'Narrow the filters, or make an export, which has all of them.',
+        });
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    } finally {
+      setReading(false);
+    }
   };
   return (
-    <Button variant="default" disabled={!items?.length} onClick={keep}>
-      CSV of these rows
+    <Button variant="default" loading={is_reading} onClick={() => void act(keep)}>
+      CSV of all rows
     </Button>
   );
+}
+
+function save(name: string, text: string): void {
+  const url = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(url);
+}
+
+/** Rows as a file of comma-separated values, under their titles. */
+export function csvText<Item>(columns: readonly CsvColumn<Item>[], items: readonly Item[]): string {
+  const lines = [
+    columns.map(({ title }) => title),
+    ...items.map((item) => columns.map(({ text }) => text(item) ?? '')),
+  ];
+  return `${lines.map((cells) => cells.map(cellText).join(',')).join('\r\n')}\r\n`;
 }
 
 /** A cell; what a spreadsheet would take for a formula is marked as text. */

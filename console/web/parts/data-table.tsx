@@ -1,6 +1,7 @@
-import { Box, Button, Group, Table, Text } from '@mantine/core';
+import { Button, Group, Table, Text } from '@mantine/core';
 import type { UseQueryResult } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
+import { Stale } from './stale';
 import { Failure, LoadingRows } from './states';
 
 export interface Column<Item> {
@@ -48,9 +49,10 @@ export function DataTable<Item, Data extends Parts>({
   if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
   if (data === undefined) return <LoadingRows />;
   const items = itemsOf(data);
-  if (items.length === 0 && cursor === undefined) return <>{empty}</>;
+  if (items.length === 0 && cursor === undefined)
+    return <Stale is_stale={query.isPlaceholderData}>{empty}</Stale>;
   return (
-    <Box>
+    <Stale is_stale={query.isPlaceholderData}>
       <Table.ScrollContainer minWidth={0} type="native" className="table">
         <Table
           highlightOnHover
@@ -104,7 +106,7 @@ export function DataTable<Item, Data extends Parts>({
           </Group>
         </Group>
       )}
-    </Box>
+    </Stale>
   );
 }
 

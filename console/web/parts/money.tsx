@@ -1,8 +1,6 @@
 import { Text, Tooltip } from '@mantine/core';
+import { decimalText } from '../base/decimals';
 import { locale } from '../base/locale';
-
-/** Amounts arrive in major units with nine decimals at most. */
-const DECIMALS_MAX = 9;
 
 /**
  * An amount as people read it, by their locale: `$99.99`. A price below a cent keeps three figures
@@ -13,18 +11,20 @@ export function moneyText(amount: number, currency: string): string {
   const digits = fractionDigits(currency);
   const is_tiny = amount !== 0 && Math.abs(amount) < 10 ** -digits;
   const style = { style: 'currency', currency } as const;
+  // As text, so that what is cut off is of the amount and not of its nearest binary fraction.
+  const text = decimalText(amount) as `${number}`;
   try {
     if (is_tiny)
       return new Intl.NumberFormat(locale, {
         ...style,
         maximumSignificantDigits: 3,
-      }).format(amount);
+      }).format(text);
     return new Intl.NumberFormat(locale, {
       ...style,
       minimumFractionDigits: digits,
       maximumFractionDigits: digits,
       roundingMode: 'trunc',
-    } as Intl.NumberFormatOptions).format(amount);
+    } as Intl.NumberFormatOptions).format(text);
   } catch {
     return exactText(amount, currency);
   }
@@ -32,7 +32,7 @@ export function moneyText(amount: number, currency: string): string {
 
 /** All decimals of an amount: `99.999802 USD`. */
 export function exactText(amount: number, currency: string): string {
-  const text = amount.toFixed(DECIMALS_MAX).replace(/\.?0+$/, '');
+  const text = decimalText(amount);
   return `${text === '-0' ? '0' : text} ${currency}`;
 }
 

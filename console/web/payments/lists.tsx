@@ -2,8 +2,9 @@ import { Button, Group, Select, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { Answer } from '../api/client';
+import { type Answer, call } from '../api/client';
 import { reading } from '../api/queries';
+import { PART_ROWS, type ReadPart } from '../api/whole';
 import { trimmed } from '../base/decimals';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
@@ -90,10 +91,18 @@ export function History({ filters, set, is_own }: ListProps & { is_own: boolean 
   });
   const navigate = useNavigate();
   const shown = is_own ? own : all;
+  const read: ReadPart<Listed> = async (place) => {
+    const part = { ...askedOf({ ...filters, cursor: place }), per_page: PART_ROWS };
+    const answer = is_own
+      ? await call('GET /api/payments/sessions', { query: part })
+      : await call('GET /api/payments/history', { query: part });
+    const { sessions, next } = withNext<typeof answer>(place)(answer);
+    return { items: sessions as Listed[], next };
+  };
   return (
     <>
       <Group justify="flex-end">
-        <CsvButton file="payments" items={shown.data?.sessions} columns={csv} />
+        <CsvButton file="payments" read={read} columns={csv} />
       </Group>
       <DataTable
         label="Payments"

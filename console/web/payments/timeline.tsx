@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
-import type { Answer } from '../api/client';
-import { reading } from '../api/queries';
+import { type Answer, call } from '../api/client';
+import { nextOf, PART_ROWS, readWhole } from '../api/whole';
 import { Money } from '../parts/money';
 import { PersonName } from '../parts/names';
 import { Failure } from '../parts/states';
@@ -17,8 +17,6 @@ interface Step {
   kind: Kind;
 }
 
-const PAGE = 200;
-
 /** What happened to a payment: what the ledger has of it, and how it stands. */
 export function PaymentTimeline({ payment }: { payment: Payment & Partial<AdminPayment> }) {
   const credits = useEntries(payment, 'payment_credit');
@@ -33,11 +31,21 @@ export function PaymentTimeline({ payment }: { payment: Payment & Partial<AdminP
 function useEntries({ id, wallet_id, created_at, updated_at }: Payment, type: Entry['type']) {
   const to = new Date(Date.parse(updated_at) + 1_000).toISOString();
   return useQuery({
-    ...reading('GET /api/wallets/:id/transactions', {
-      names: { id: wallet_id },
-      query: { type, from: created_at, to, cursor: 'first', per_page: PAGE },
-    }),
-    select: ({ transactions }) => transactions.filter((one) => one.payment_session_id === id),
+    queryKey: ['/api/wallets/:id/transactions', { id: wallet_id }, { of: id, type, to }],
+    queryFn: async ({ signal }) => {
+      const { items } = await readWhole<Entry>(
+        async (cursor = 'first') => {
+          const answer = await call('GET /api/wallets/:id/transactions', {
+            names: { id: wallet_id },
+            query: { type, from: created_at, to, cursor, per_page: PART_ROWS },
+            signal,
+          });
+          return { items: answer.transactions, next: nextOf(answer) };
+        },
+        { signal },
+      );
+      return items.filter((one) => one.payment_session_id === id);
+    },
   });
 }
 

@@ -2,12 +2,15 @@ import { Button, Group, Menu, Select, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { call } from '../api/client';
 import { reading } from '../api/queries';
+import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { Empty } from '../parts/states';
+import { TeamSelect } from '../parts/team-select';
 import { Time } from '../parts/time';
 import { may, useMe } from '../session/me';
 import { ChangeRole, Invite, RemoveMember } from './member-dialogs';
@@ -51,12 +54,19 @@ export function Members({
       query: { q, role, team_id, cursor, per_page: 50, sort: 'name' },
     }),
   );
+  const read: ReadPart<Member> = async (place = 'first') => {
+    const answer = await call('GET /api/organizations/:id/members', {
+      names: { id },
+      query: { q, role, team_id, cursor: place, per_page: PART_ROWS, sort: 'name' },
+    });
+    return { items: answer.members, next: nextOf(answer) };
+  };
   const [changing, setChanging] = useState<Member>();
   const [removing, setRemoving] = useState<Member>();
   const [inviting, setInviting] = useState<Member>();
   return (
     <>
-      <FilterBar filters={filters} set={set} shown={query.data?.members} />
+      <FilterBar filters={filters} set={set} read={read} />
       <DataTable
         label="Members"
         query={query}
@@ -116,20 +126,13 @@ function MemberMenu({
 function FilterBar({
   filters,
   set,
-  shown,
+  read,
 }: {
   filters: MemberFilters;
   set: (change: MemberFilters) => void;
-  shown: readonly Member[] | undefined;
+  read: ReadPart<Member>;
 }) {
-  const id = useMe().acting_org ?? '';
   const search = useDebouncedCallback((q: string) => set({ q }), 250);
-  const { data: teams } = useQuery(
-    reading('GET /api/organizations/:id/teams', {
-      names: { id },
-      query: { status: 'active', per_page: 200, sort: 'name' },
-    }),
-  );
   return (
     <Group gap="xs" align="flex-end">
       <TextInput
@@ -148,18 +151,15 @@ function FilterBar({
         clearButtonProps={{ 'aria-label': 'Show people of any role' }}
         w={160}
       />
-      <Select
+      <TeamSelect
         label="Team"
         placeholder="any"
-        data={(teams?.teams ?? []).map(({ id: value, name: label }) => ({ value, label }))}
+        none="Show people of any team"
         value={filters.team_id ?? null}
         onChange={(team_id) => set({ team_id: team_id ?? undefined })}
-        clearable
-        clearButtonProps={{ 'aria-label': 'Show people of any team' }}
-        searchable
         w={200}
       />
-      <CsvButton file="members" items={shown} columns={csv} />
+      <CsvButton file="members" read={read} columns={csv} />
     </Group>
   );
 }

@@ -2,7 +2,9 @@ import { Button, Group, Select, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { call } from '../api/client';
 import { reading } from '../api/queries';
+import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
@@ -52,6 +54,13 @@ export function Teams({
       query: { q, status, cursor, per_page: 50, sort: 'name' },
     }),
   );
+  const read: ReadPart<Team> = async (place = 'first') => {
+    const answer = await call('GET /api/organizations/:id/teams', {
+      names: { id: me.acting_org ?? '' },
+      query: { q, status, cursor: place, per_page: PART_ROWS, sort: 'name' },
+    });
+    return { items: answer.teams, next: nextOf(answer) };
+  };
   const [looking, setLooking] = useState<Team>();
   const [renaming, setRenaming] = useState<Team>();
   const [archiving, setArchiving] = useState<Team>();
@@ -72,7 +81,7 @@ export function Teams({
           allowDeselect={false}
           w={140}
         />
-        <CsvButton file="teams" items={query.data?.teams} columns={csv} />
+        <CsvButton file="teams" read={read} columns={csv} />
       </Group>
       <DataTable
         label="Teams"

@@ -32,7 +32,7 @@ export function Catalog({
     const found = models.filter(({ provider, model }) =>
       words.every((word) => `${provider} ${model}`.toLowerCase().includes(word)),
     );
-    return { models: found.slice(0, SHOWN_MAX), found: found.length, has_more: false };
+    return { models: found.slice(0, SHOWN_MAX), all: found, found: found.length, has_more: false };
   };
   const all = useQuery({ ...reading('GET /api/prices'), select, enabled: !is_operator });
   const planned = useQuery({ ...reading('GET /api/admin/prices'), select, enabled: is_operator });
@@ -51,7 +51,11 @@ export function Catalog({
           w={240}
         />
         <Group gap="xs">
-          <CsvButton file="prices" items={query.data?.models} columns={csv} />
+          <CsvButton
+            file="prices"
+            read={async () => ({ items: query.data?.all ?? [], next: null })}
+            columns={csv}
+          />
           {is_operator && <Button onClick={() => setChanging('new')}>New price</Button>}
         </Group>
       </Group>

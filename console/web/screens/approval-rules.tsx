@@ -12,11 +12,14 @@ import { Time } from '../parts/time';
 import { may, useMe } from '../session/me';
 import { type ApprovalRule, DeleteRuleDialog, RuleDialog } from '../tickets/rules';
 
+/** An organization has no more. */
+const RULES_MAX = 50;
+
 /** Rules that approve small calls at once, so that nobody has to. */
 export function ApprovalRules() {
   const me = useMe();
   const may_change = may(me, 'org:billing');
-  const query = useQuery(reading('GET /api/approval-rules', { query: { per_page: 200 } }));
+  const query = useQuery(reading('GET /api/approval-rules', { query: { per_page: RULES_MAX } }));
   const [is_making, { open, close }] = useDisclosure();
   const [changing, setChanging] = useState<ApprovalRule>();
   const [deleting, setDeleting] = useState<ApprovalRule>();
@@ -89,7 +92,9 @@ function Today({ rule }: { rule: ApprovalRule }) {
   return (
     <div>
       <Text size="sm" className="figures">
-        {words}, {approvals_today === 1 ? '1 call' : `${approvals_today} calls`}
+        <Money amount={approved_today} currency={currency} /> of{' '}
+        <Money amount={max_per_day} currency={currency} />,{' '}
+        {approvals_today === 1 ? '1 call' : `${approvals_today} calls`}
       </Text>
       <Progress value={share} size="sm" aria-label={words} color={share >= 90 ? 'red' : 'indigo'} />
     </div>

@@ -3,12 +3,13 @@ import { useQuery } from '@tanstack/react-query';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
 import { AppLink, LinkButton } from '../parts/link';
-import { Money, moneyText } from '../parts/money';
+import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, LoadingRows } from '../parts/states';
 import { timeText } from '../parts/time';
-import { decidesTickets, type Me, useMe, useZone } from '../session/me';
+import { decidesTickets, ledTeams, type Me, may, useMe, useZone } from '../session/me';
 import { openTickets } from '../tickets/open-tickets';
+import { emptyAt, perDay, whoseSpending } from '../wallets/pace';
 
 const DAY_MS = 86_400_000;
 const DAYS = 7;
@@ -19,10 +20,7 @@ export function Home() {
   if (me.acting_org === null)
     return (
       <Page title="Home">
-        <Empty title="Choose an organization">
-          You are an operator of the platform. Above you choose which organization you look at. If
-          there is none yet, <AppLink to="/setup">set one up</AppLink>.
-        </Empty>
+        <NoOrganization />
       </Page>
     );
   return (
@@ -34,6 +32,32 @@ export function Home() {
         <TopModels />
       </SimpleGrid>
     </Page>
+  );
+}
+
+/** For an operator who looks at no organization: the way to the first, if there is none. */
+function NoOrganization() {
+  const { data, error } = useQuery(reading('GET /api/organizations', { query: { per_page: 1 } }));
+  if (error && data === undefined) return <Failure error={error} />;
+  if (data === undefined) return <LoadingRows />;
+  if (data.organizations.length > 0)
+    return (
+      <Empty title="Choose an organization">
+        You are an operator of the platform. Above you choose which organization you look at, or you{' '}
+        <AppLink to="/setup">set another one up</AppLink>.
+      </Empty>
+    );
+  return (
+    <Stack align="center" gap="sm" py="xl" ta="center">
+      <Title order={2} size="h4">
+        Nothing is here yet
+      </Title>
+      <Text c="dimmed">
+        Five screens lead to the first call that is paid: an organization, a price, a provider,
+        money, and a key.
+      </Text>
+      <LinkButton to="/setup">Begin</LinkButton>
+    </Stack>
   );
 }
 
@@ -69,7 +93,7 @@ function Payer() {
               const is_payer = data.effective_wallet_owner_type === type;
               return (
                 <List.Item key={type} fw={is_payer ? 700 : 400}>
-                  {words}: {moneyText(data[name], data.currency)}
+                  {words}: <Money amount={data[name]} currency={data.currency} />
                   {is_payer && ', which pays now'}
                 </List.Item>
               );
@@ -126,16 +150,13 @@ function useWeek() {
 }
 
 function Spent() {
+  const me = useMe();
   const { data, error } = useWeek();
-  const { data: balance } = useQuery(reading('GET /api/wallets/balance'));
   if (error && data === undefined) return <Failure error={error} />;
-  const burn = data ? data.totals.cost / DAYS : 0;
-  const left = balance?.effective_available_balance ?? 0;
-  const ends = burn > 0 && left > 0 ? new Date(Date.now() + (left / burn) * DAY_MS) : undefined;
   return (
     <Card withBorder component="section">
       <Title order={2} size="h4">
-        Spent in {DAYS} days
+        Spent {whoseWords(me)}in {DAYS} days
       </Title>
       {data === undefined ? (
         <LoadingRows />
@@ -144,16 +165,47 @@ function Spent() {
           <Money amount={data.totals.cost} currency={data.currency} size="2rem" fw={700} />
           <Text>
             {data.totals.requests} {data.totals.requests === 1 ? 'call' : 'calls'}, about{' '}
-            <Money amount={burn} currency={data.currency} /> a day
+            <Money amount={perDay(data.totals.cost, DAYS)} currency={data.currency} /> a day
           </Text>
-          {ends && ends.getFullYear() < 2100 && (
-            <Text>
-              At this pace the money lasts until {timeText(ends.toISOString(), data.time_zone)}.
-            </Text>
-          )}
+          <Lasts />
         </Stack>
       )}
     </Card>
+  );
+}
+
+/** Whose calls the figures are of that a person is shown. */
+function whoseWords(me: Me): string {
+  if (may(me, 'org:billing')) return '';
+  return ledTeams(me).length > 0 ? 'by you and your teams ' : 'by your calls ';
+}
+
+const whose_wallet = { user: 'your wallet', organization: "the organization's wallet" } as const;
+
+/** Until when the wallet lasts, by the spending that it may pay for. */
+function Lasts() {
+  const me = useMe();
+  const from = useFirstDay();
+  const { data: balance } = useQuery(reading('GET /api/wallets/balance'));
+  const payer = balance?.effective_wallet_owner_type ?? 'team';
+  const whose = whoseSpending(payer, {
+    user_id: me.user?.user_id ?? null,
+    sees_all: may(me, 'org:billing'),
+  });
+  const { data, isPlaceholderData } = useQuery({
+    ...reading('GET /api/spend', { query: { from, interval: 'day', ...whose } }),
+    enabled: whose !== undefined,
+  });
+  if (whose === undefined || payer === 'team' || data === undefined || isPlaceholderData)
+    return null;
+  const left = balance?.effective_available_balance ?? 0;
+  const ends = emptyAt(left, perDay(data.totals.cost, DAYS), serverNow());
+  if (ends === undefined) return null;
+  return (
+    <Text>
+      At this pace {whose_wallet[payer]} lasts at least until{' '}
+      {timeText(ends.toISOString(), data.time_zone)}.
+    </Text>
   );
 }
 

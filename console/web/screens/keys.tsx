@@ -143,7 +143,8 @@ function Budget({ token, currency }: { token: Key; currency: string }) {
   return (
     <div>
       <Text size="sm" className="figures">
-        {words}
+        <Money amount={used} currency={currency} /> of{' '}
+        <Money amount={token.max_budget} currency={currency} />
         {token.budget_window ? ` a ${token.budget_window}` : ''}
       </Text>
       <Progress value={share} size="sm" aria-label={words} color={share >= 90 ? 'red' : 'indigo'} />

@@ -124,7 +124,8 @@ function usePayment(id: string) {
   });
   const made_ms = Date.parse(made ?? '');
   const is_dated = Number.isFinite(made_ms);
-  const to_date = is_dated ? new Date(made_ms + 1_000).toISOString() : '';
+  // The millisecond in which it was made, so that no page of others hides it.
+  const to_date = is_dated ? new Date(made_ms + 1).toISOString() : '';
   const listed = useQuery({
     ...reading('GET /api/admin/payments', {
       query: { from_date: made, to_date, per_page: 200 },

@@ -1,11 +1,12 @@
 import { Button, Group, SegmentedControl, SimpleGrid, Stack, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { type UseQueryResult, useQuery } from '@tanstack/react-query';
 import type { ReactNode } from 'react';
 import { type Query, queryText } from '../api/client';
 import { reading } from '../api/queries';
 import { locale } from '../base/locale';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
+import { Stale } from '../parts/stale';
 import { Failure, LoadingRows } from '../parts/states';
 import { useZone } from '../session/me';
 import { Bars } from '../spend/chart';
@@ -55,8 +56,9 @@ export function Spend() {
     }),
     enabled: filters.compare !== undefined,
   });
-  const compared = filters.compare === undefined ? undefined : earlier.data;
-  const groups = ranking.data?.groups ?? [];
+  const is_compared = filters.compare !== undefined && !earlier.isPlaceholderData;
+  const compared = is_compared ? earlier.data : undefined;
+  const groups = fitting(ranking, by).data?.groups ?? [];
   const nameOf = useNames(
     by,
     groups.map(({ group }) => group[by] ?? null),
@@ -74,7 +76,11 @@ export function Spend() {
         <Failure error={ranking.error} retry={() => void ranking.refetch()} />
       ) : (
         <>
-          {ranking.data && <Totals now={ranking.data} earlier={compared} />}
+          {ranking.data && (
+            <Stale is_stale={ranking.isPlaceholderData}>
+              <Totals now={ranking.data} earlier={compared} />
+            </Stale>
+          )}
           <Group justify="flex-end">
             <SegmentedControl
               aria-label="Show the figures as"
@@ -87,7 +93,9 @@ export function Spend() {
             />
           </Group>
           <Chart {...{ asked, period, interval, by, filters, zone, nameOf, onPick: pick }} />
-          <Ranking {...{ query: ranking, earlier: compared, by, nameOf, onPick: pick }} />
+          <Ranking
+            {...{ query: fitting(ranking, by), earlier: compared, by, nameOf, onPick: pick }}
+          />
         </>
       )}
     </Page>
@@ -101,6 +109,12 @@ function narrowedBy(filters: SpendFilters) {
       return filters[filter] === undefined ? [] : [[filter, filters[filter]]];
     }),
   ) as Query<'GET /api/spend'>;
+}
+
+/** The groups, unless those that are kept are of another kind, whose names would be wrong. */
+function fitting<Found extends { by: string }>(query: UseQueryResult<Found>, by: Dimension) {
+  if (query.data === undefined || query.data.by === by) return query;
+  return { ...query, data: undefined, isPlaceholderData: false } as unknown as typeof query;
 }
 
 type Asked = Query<'GET /api/spend'>;
@@ -212,7 +226,7 @@ function Chart({
   );
   const error = sums.error ?? grouped.error;
   if (error) return <Failure error={error} retry={() => void sums.refetch()} />;
-  if (!sums.data || !grouped.data || !ranked.data) return <LoadingRows />;
+  if (!sums.data || !grouped.data || ranked.data?.by !== by) return <LoadingRows />;
   // The ranking below says that there are no calls; days without any are no chart.
   if (sums.data.buckets.length === 0) return null;
   const { currency, from: begins, to: ends } = sums.data;
@@ -237,8 +251,9 @@ function Chart({
     const id = first[place];
     if (id) onPick(id);
   };
+  const is_stale = [sums, grouped, ranked].some((one) => one.isPlaceholderData);
   return (
-    <Stack gap="xs">
+    <Stale is_stale={is_stale}>
       {filters.view === 'table' ? <BarTable {...shown} /> : <Bars {...shown} onPick={pickPlace} />}
       {by === 'tag' && (
         <Text size="sm" c="dimmed">
@@ -246,6 +261,6 @@ function Chart({
           calls together.
         </Text>
       )}
-    </Stack>
+    </Stale>
   );
 }

@@ -72,6 +72,8 @@ export function Tickets() {
       <Filters {...{ filters, set, decides }} />
       <BulkDecision
         chosen={chosen}
+        shown={(query.data?.tickets ?? []).filter(may_decide).map(({ id }) => id)}
+        choose={(ids) => setChosen(new Set(ids))}
         clear={(ids) =>
           setChosen((before) => new Set(ids && [...before].filter((id) => !ids.includes(id))))
         }

@@ -1,4 +1,4 @@
-import { Button, Card, Group, Select, Stack, Text, TextInput } from '@mantine/core';
+import { Button, Group, Select, TextInput } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
@@ -13,16 +13,19 @@ import { Page } from '../parts/page';
 import { Empty, Failure } from '../parts/states';
 import { may, useMe } from '../session/me';
 import { type Move, MoveDialog } from '../wallets/move';
+import { WalletTree } from '../wallets/tree';
 import { kinds, standing, type WalletRow } from '../wallets/words';
 
 const shape = {
   q: text,
   status: oneOf('healthy', 'low', 'depleted', 'in_debt'),
   owner_type: oneOf('team', 'user'),
+  /** Teams whose people the tree shows. */
+  open: text,
   cursor: text,
 };
 
-/** Every wallet: the organization's on top, below it those of its teams and people. */
+/** Every wallet as a tree; as a list once something is sought. */
 export function Wallets() {
   const me = useMe();
   const [filters, set] = useFilters(shape);
@@ -30,50 +33,49 @@ export function Wallets() {
   const bills = may(me, 'org:billing');
   const bank = useBank();
   const threshold = useThreshold();
+  const { q, status, owner_type, cursor = 'first' } = filters;
+  const is_list = (q ?? status ?? owner_type) !== undefined;
   const query = useQuery({
-    ...reading('GET /api/wallets', {
-      query: {
-        ...filters,
-        owner_type: filters.owner_type ?? 'team',
-        cursor: filters.cursor ?? 'first',
-        per_page: 50,
-      },
-    }),
+    ...reading('GET /api/wallets', { query: { q, status, owner_type, cursor, per_page: 50 } }),
     refetchInterval: 30_000,
+    enabled: is_list,
   });
+  const opened = new Set(filters.open?.split('~'));
+  const turn = (team_id: string) => {
+    if (!opened.delete(team_id)) opened.add(team_id);
+    set({ open: [...opened].join('~') });
+  };
   const [dialog, setDialog] = useState<{ move: Move; wallet: WalletRow }>();
+  const actions = bills ? (wallet: WalletRow) => <Moves {...{ wallet, setDialog }} /> : undefined;
   return (
     <Page
       title="Wallets"
       about="Calls are paid by the person, else the team, else the organization."
     >
-      {bank.error ? (
+      <Filters filters={filters} set={set} />
+      {is_list ? (
+        <DataTable
+          label="Wallets"
+          query={query}
+          itemsOf={({ wallets }) => wallets}
+          keyOf={({ wallet_id }) => wallet_id}
+          columns={columnsOf(threshold)}
+          cursor={filters.cursor}
+          onCursor={(next) => set({ cursor: next })}
+          onOpen={({ wallet_id }) => void navigate({ to: `/wallets/${wallet_id}` })}
+          empty={
+            <Empty title="No wallets here">
+              A team or person has a wallet once it is given money. Without one, the organization
+              pays.
+            </Empty>
+          }
+          actions={actions}
+        />
+      ) : bank.error ? (
         <Failure error={bank.error} />
       ) : (
-        <Bank
-          wallet={bank.data?.wallets[0]}
-          threshold={threshold}
-          onCredit={bills ? (wallet) => setDialog({ move: 'credit', wallet }) : undefined}
-        />
+        <WalletTree {...{ threshold, actions, opened, turn }} bank={bank.data?.wallets[0]} />
       )}
-      <Filters filters={filters} set={set} />
-      <DataTable
-        label={filters.owner_type === 'user' ? "People's wallets" : "Teams' wallets"}
-        query={query}
-        itemsOf={({ wallets }) => wallets}
-        keyOf={({ wallet_id }) => wallet_id}
-        columns={columnsOf(threshold)}
-        cursor={filters.cursor}
-        onCursor={(cursor) => set({ cursor })}
-        onOpen={({ wallet_id }) => void navigate({ to: `/wallets/${wallet_id}` })}
-        empty={
-          <Empty title="No wallets here">
-            A team or person has a wallet once it is given money. Without one, the organization
-            pays.
-          </Empty>
-        }
-        actions={bills ? (wallet) => <Moves {...{ wallet, setDialog }} /> : undefined}
-      />
       <MoveDialog
         move={dialog?.move}
         wallet={dialog?.wallet}
@@ -108,6 +110,16 @@ function Moves({
   wallet: WalletRow;
   setDialog: (dialog: { move: Move; wallet: WalletRow }) => void;
 }) {
+  if (wallet.owner_type === 'organization')
+    return (
+      <Button
+        size="compact-sm"
+        variant="default"
+        onClick={() => setDialog({ move: 'credit', wallet })}
+      >
+        Credit by hand
+      </Button>
+    );
   return (
     <>
       <Button size="compact-sm" onClick={() => setDialog({ move: 'allocate', wallet })}>
@@ -121,43 +133,6 @@ function Moves({
         Take back
       </Button>
     </>
-  );
-}
-
-function Bank({
-  wallet,
-  threshold,
-  onCredit,
-}: {
-  wallet: WalletRow | undefined;
-  threshold: number | undefined;
-  onCredit: ((wallet: WalletRow) => void) | undefined;
-}) {
-  if (wallet === undefined) return null;
-  return (
-    <Card withBorder>
-      <Group justify="space-between" align="flex-start">
-        <div>
-          <Text c="dimmed">
-            <AppLink to={`/wallets/${wallet.wallet_id}`}>{wallet.owner_name}</AppLink>, the
-            organization
-          </Text>
-          <Money amount={wallet.balance} currency={wallet.currency} size="1.75rem" fw={700} />
-          <Text c="dimmed">
-            and <Money amount={wallet.reserved} currency={wallet.currency} /> held for calls under
-            way
-          </Text>
-        </div>
-        <Stack gap="xs" align="flex-end">
-          <State {...standing(wallet, threshold)} />
-          {onCredit && (
-            <Button size="xs" variant="default" onClick={() => onCredit(wallet)}>
-              Credit by hand
-            </Button>
-          )}
-        </Stack>
-      </Group>
-    </Card>
   );
 }
 
@@ -199,10 +174,12 @@ function Filters({ filters, set }: FilterProps) {
           { value: 'team', label: 'teams' },
           { value: 'user', label: 'people' },
         ]}
-        value={filters.owner_type ?? 'team'}
-        onChange={(value) => set({ owner_type: (value ?? 'team') as 'team' })}
-        allowDeselect={false}
-        w={120}
+        placeholder="all, as a tree"
+        value={filters.owner_type ?? null}
+        onChange={(value) => set({ owner_type: (value ?? undefined) as 'team' | undefined })}
+        clearable
+        clearButtonProps={{ 'aria-label': 'Show wallets of all' }}
+        w={150}
       />
       <Select
         label="State"

@@ -60,13 +60,17 @@ export function decidesTickets(me: Me): boolean {
   return may(me, 'org:billing') || ledTeams(me).length > 0;
 }
 
-/** The zone in which the organization reports; UTC until it is known. */
+/**
+ * The zone in which the organization reports. Its members are told with who they are; an operator,
+ * who is no member, asks for it, and has UTC until it is known.
+ */
 export function useZone(): string {
-  const { acting_org } = useMe();
+  const { acting_org, memberships } = useMe();
+  const own = memberships.find(({ org_id }) => org_id === acting_org)?.time_zone;
   const { data } = useQuery({
     ...reading('GET /api/wallet-settings/:id', { names: { id: acting_org ?? '' } }),
-    enabled: acting_org !== null,
+    enabled: acting_org !== null && own === undefined,
     staleTime: 300_000,
   });
-  return data?.time_zone ?? 'UTC';
+  return own ?? data?.time_zone ?? 'UTC';
 }

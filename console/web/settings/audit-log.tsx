@@ -2,8 +2,9 @@ import { Button, Group, Select, Stack, Table, Text, TextInput } from '@mantine/c
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Answer } from '../api/client';
+import { type Answer, call } from '../api/client';
 import { reading } from '../api/queries';
+import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
 import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
@@ -41,17 +42,19 @@ export function AuditLog({
 }) {
   const { actor_type, action, object_id, cursor = 'first' } = filters;
   const by_whole_action = action?.includes('.');
+  const asked = {
+    actor_type,
+    object_id,
+    ...(by_whole_action ? { action } : { object_type: action }),
+  };
   const query = useQuery(
-    reading('GET /api/audit-log', {
-      query: {
-        actor_type,
-        object_id,
-        cursor,
-        per_page: 50,
-        ...(by_whole_action ? { action } : { object_type: action }),
-      },
-    }),
+    reading('GET /api/audit-log', { query: { ...asked, cursor, per_page: 50 } }),
   );
+  const read: ReadPart<Change> = async (place = 'first') => {
+    const page = { cursor: place, per_page: PART_ROWS };
+    const answer = await call('GET /api/audit-log', { query: { ...asked, ...page } });
+    return { items: answer.audit_log, next: nextOf(answer) };
+  };
   const [open, setOpen] = useState<Change>();
   const search = useDebouncedCallback((change: AuditFilters) => set(change), 250);
   return (
@@ -85,7 +88,7 @@ export function AuditLog({
           onChange={(event) => search({ object_id: event.currentTarget.value.trim() })}
           w={220}
         />
-        <CsvButton file="audit-log" items={query.data?.audit_log} columns={csv} />
+        <CsvButton file="audit-log" read={read} columns={csv} />
       </Group>
       <DataTable
         label="Changes"

@@ -4,6 +4,8 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
+import { amountOf, decimalText, nanosOf } from '../base/decimals';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
@@ -60,6 +62,11 @@ export function Budgets({
   const query = useQuery(
     reading('GET /api/budgets', { query: { q, owner_type, cursor, per_page: 50 } }),
   );
+  const read: ReadPart<Budget> = async (place = 'first') => {
+    const page = { cursor: place, per_page: PART_ROWS };
+    const answer = await call('GET /api/budgets', { query: { q, owner_type, ...page } });
+    return { items: answer.budgets, next: nextOf(answer) };
+  };
   const search = useDebouncedCallback((words: string) => set({ q: words }), 250);
   const [changing, setChanging] = useState<Budget>();
   const [is_making, setMaking] = useState(false);
@@ -92,7 +99,7 @@ export function Budgets({
           clearButtonProps={{ 'aria-label': 'Show budgets of anybody' }}
           w={180}
         />
-        <CsvButton file="budgets" items={query.data?.budgets} columns={csv} />
+        <CsvButton file="budgets" read={read} columns={csv} />
         {is_manager && <Button onClick={() => setMaking(true)}>New budget</Button>}
       </Group>
       <DataTable
@@ -146,13 +153,15 @@ export function Budgets({
 
 function Used({ budget }: { budget: Budget }) {
   const { spent, held, limit, raised, window, currency } = budget;
-  const room = limit + raised;
-  const share = room === 0 ? 100 : Math.min(100, ((spent + held) / room) * 100);
-  const words = `${moneyText(spent + held, currency)} of ${moneyText(room, currency)}`;
+  const room = amountOf(nanosOf(limit) + nanosOf(raised));
+  const used = amountOf(nanosOf(spent) + nanosOf(held));
+  const share = room === 0 ? 100 : Math.min(100, (used / room) * 100);
+  const words = `${moneyText(used, currency)} of ${moneyText(room, currency)}`;
   return (
     <div>
       <Text size="sm" className="figures">
-        {words} {window === 'life' ? 'in all' : `a ${window}`}
+        <Money amount={used} currency={currency} /> of <Money amount={room} currency={currency} />{' '}
+        {window === 'life' ? 'in all' : `a ${window}`}
       </Text>
       <Progress value={share} size="sm" aria-label={words} color={share >= 90 ? 'red' : 'indigo'} />
     </div>
@@ -163,10 +172,10 @@ const csv = [
   { title: 'owner_type', text: ({ owner_type }: Budget) => owner_type },
   { title: 'owner', text: ({ owner_name }: Budget) => owner_name },
   { title: 'window', text: ({ window }: Budget) => window },
-  { title: 'limit', text: ({ limit }: Budget) => String(limit) },
-  { title: 'raised', text: ({ raised }: Budget) => String(raised) },
-  { title: 'spent', text: ({ spent }: Budget) => String(spent) },
-  { title: 'held', text: ({ held }: Budget) => String(held) },
-  { title: 'remaining', text: ({ remaining }: Budget) => String(remaining) },
+  { title: 'limit', text: ({ limit }: Budget) => decimalText(limit) },
+  { title: 'raised', text: ({ raised }: Budget) => decimalText(raised) },
+  { title: 'spent', text: ({ spent }: Budget) => decimalText(spent) },
+  { title: 'held', text: ({ held }: Budget) => decimalText(held) },
+  { title: 'remaining', text: ({ remaining }: Budget) => decimalText(remaining) },
   { title: 'currency', text: ({ currency }: Budget) => currency },
 ];

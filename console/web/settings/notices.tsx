@@ -14,6 +14,8 @@ import { Time } from '../parts/time';
 import { AddDestination, Recipients, SecretOnce } from './notice-dialogs';
 import { channels, type Destination, kindWords, type Message } from './notice-words';
 
+/** An organization has no more. */
+const DESTINATIONS_MAX = 50;
 const LOOK_MS = 2_000;
 const CALM_MS = 30_000;
 
@@ -63,7 +65,9 @@ export function Notices({
   filters: NoticeFilters;
   set: (change: NoticeFilters) => void;
 }) {
-  const query = useQuery(reading('GET /api/notice-destinations', { query: { per_page: 200 } }));
+  const query = useQuery(
+    reading('GET /api/notice-destinations', { query: { per_page: DESTINATIONS_MAX } }),
+  );
   const [is_adding, adding] = useDisclosure();
   const [secret, setSecret] = useState<string>();
   const [deleting, setDeleting] = useState<Destination>();

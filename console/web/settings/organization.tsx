@@ -68,7 +68,7 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
     await act(async () => {
       await call('PUT /api/wallet-settings/:id', { names: { id }, body: change });
       setChange({});
-      await refresh('/api/wallet-settings', '/api/spend', '/api/budgets');
+      await refresh('/api/wallet-settings', '/api/me', '/api/spend', '/api/budgets');
       notifications.show({ message: 'The settings are saved.' });
     });
     setBusy(false);

@@ -31,7 +31,8 @@ export function Sessions() {
   if (me.user === null)
     return (
       <Empty title="This is no person's session">
-        A key that stands for nobody has one session, which ends by signing out.
+        An operator's session ends after an hour without use, after twelve in all, and by signing
+        out.
       </Empty>
     );
   const end = (session: Session) =>

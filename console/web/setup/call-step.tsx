@@ -5,6 +5,7 @@ import { call } from '../api/client';
 import { reading } from '../api/queries';
 import { type NewKey, ShownOnce } from '../keys/shown-once';
 import { State } from '../parts/badge';
+import { LinkButton } from '../parts/link';
 import { useMe } from '../session/me';
 import { StepForm } from './step-form';
 
@@ -37,6 +38,14 @@ export function CallStep() {
         <Group>
           <State word="the first call has arrived" kind="good" />
           <Text>Everything works: it was paid by the wallet and stands in the ledger.</Text>
+          {first.request_id && (
+            <LinkButton to={`/requests/${first.request_id}`} variant="default">
+              See what it cost
+            </LinkButton>
+          )}
+          <LinkButton to="/people" variant="default">
+            Take people in
+          </LinkButton>
         </Group>
       ) : (
         since && <Text role="status">Waiting for the first call with this key…</Text>

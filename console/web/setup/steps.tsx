@@ -7,6 +7,7 @@ import { typedNumber } from '../base/decimals';
 import { State } from '../parts/badge';
 import { Money } from '../parts/money';
 import { useMe } from '../session/me';
+import { GatewayStart } from './gateway-start';
 import { type Step, StepForm } from './step-form';
 
 /** The first screen: an organization, which is looked at from then on. */
@@ -125,15 +126,17 @@ export function TargetStep({ onDone }: Step) {
   const running = data?.gateways.length ?? 0;
   const has_own_file = data?.config === null && running > 0;
   const names = models.split(/[\s,]+/).filter(Boolean);
+  const is_ready = names.length > 0 && url.trim() !== '' && variable.trim() !== '';
+  const target = {
+    id: shape,
+    provider: shape,
+    shape,
+    base_url: url.trim(),
+    api_key_env: variable.trim(),
+    models: names,
+  };
+  const first = { config: withTarget(null, target), variable: target.api_key_env };
   const submit = async (idempotency_key: string) => {
-    const target = {
-      id: shape,
-      provider: shape,
-      shape,
-      base_url: url.trim(),
-      api_key_env: variable.trim(),
-      models: names,
-    };
     const config = withTarget(data?.config ?? null, target);
     const body = { config, note: 'The first run' };
     await call('PUT /api/gateway-config', { body, idempotency_key });
@@ -143,7 +146,10 @@ export function TargetStep({ onDone }: Step) {
     <Stack>
       {running > 0 && (
         <Group>
-          <State word={`${running} gateways report`} kind="good" />
+          <State
+            word={running === 1 ? '1 gateway reports' : `${running} gateways report`}
+            kind="good"
+          />
           {(has_own_file || data?.config) && (
             <Button variant="default" onClick={onDone}>
               {has_own_file ? 'They have their own file: go on' : 'Go on with what they run'}
@@ -151,12 +157,7 @@ export function TargetStep({ onDone }: Step) {
           )}
         </Group>
       )}
-      {running === 0 && data && <Text>No gateway reports yet: start one with its own key.</Text>}
-      <StepForm
-        label="Give it to the gateways"
-        is_ready={names.length > 0 && url.trim() !== '' && variable.trim() !== ''}
-        {...{ submit, onDone }}
-      >
+      <StepForm label="Give it to the gateways" {...{ is_ready, submit, onDone }}>
         <Text>
           The provider's key stays in a variable of the gateways: name it here, and set it there.
           {has_own_file && ' What you give takes the place of their own file.'}
@@ -191,6 +192,7 @@ export function TargetStep({ onDone }: Step) {
           required
         />
       </StepForm>
+      {running === 0 && data && <GatewayStart gateway={is_ready ? first : undefined} />}
     </Stack>
   );
 }

@@ -11,9 +11,14 @@ const TOGETHER_MAX = 50;
 /** Decides about several tickets; each has a result of its own. */
 export function BulkDecision({
   chosen,
+  shown,
+  choose,
   clear,
 }: {
   chosen: ReadonlySet<string>;
+  /** Those of the page that can be decided about. */
+  shown: readonly string[];
+  choose: (ids: readonly string[]) => void;
   /** Takes these out of the choice; without any, all. */
   clear: (ids?: readonly string[]) => void;
 }) {
@@ -25,7 +30,14 @@ export function BulkDecision({
     if (results) clear(ids);
     setResults(undefined);
   };
-  if (ids.length === 0 && verdict === undefined) return null;
+  if (ids.length === 0 && verdict === undefined)
+    return shown.length < 2 ? null : (
+      <Group>
+        <Button size="xs" variant="default" onClick={() => choose(shown)}>
+          Choose all {shown.length} shown
+        </Button>
+      </Group>
+    );
   const submit = async (idempotency_key: string) => {
     if (results || verdict === undefined) return close();
     const body = { verdict, ticket_ids: ids };

@@ -6,8 +6,8 @@ import { call, Refusal } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { roundedUp, typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
-import { exactText, inputDigits, moneyText } from '../parts/money';
-import { may, useMe } from '../session/me';
+import { exactText, inputDigits, Money, moneyText } from '../parts/money';
+import { type Me, may, useMe } from '../session/me';
 import { type CostTicket, ownerWords } from './words';
 
 interface Dialog {
@@ -26,24 +26,55 @@ const over = [
   'verdict_too_late',
 ];
 
+/** Long enough to be read by somebody who looks elsewhere. */
+const FASTER_MS = 15_000;
+
 /**
  * Sends a verdict. When somebody else was faster that is no error: the ticket is shown as it
  * stands.
  */
-async function decide(ticket: CostTicket, send: () => Promise<CostTicket>): Promise<CostTicket> {
+async function decide(
+  ticket: CostTicket,
+  me: Me,
+  send: () => Promise<CostTicket>,
+): Promise<CostTicket> {
   try {
-    return await send();
+    const now = await send();
+    // The same verdict of somebody else stands, and is answered as it is.
+    const by = now.decided_by;
+    if (by !== null && me.user !== null && by !== me.user.user_id) void sayFaster(now);
+    return now;
   } catch (refusal) {
     if (!(refusal instanceof Refusal) || !over.includes(refusal.code)) throw refusal;
     const now = await call('GET /api/tickets/:id', { names: { id: ticket.id } });
-    notifications.show({
-      title: 'Somebody was faster',
-      message: `This ticket is ${now.status} already. Nothing was changed by you.`,
-    });
+    void sayFaster(now);
     return now;
   } finally {
     void refresh('/api/tickets', '/api/wallets');
   }
+}
+
+/** Says who was faster, and with what. */
+async function sayFaster({ org_id, status, decided_by }: CostTicket): Promise<void> {
+  const name = decided_by === null ? undefined : await nameOf(org_id, decided_by);
+  const verdict = status === 'denied' ? 'denied' : 'approved';
+  const what = name ? `${name} has ${verdict} this call` : `This ticket is ${status}`;
+  notifications.show({
+    title: 'Somebody was faster',
+    message: `${what} already. Nothing was changed by you.`,
+    autoClose: FASTER_MS,
+  });
+}
+
+/** How a person is called; undefined for whom the viewer may not see, and for what is none. */
+async function nameOf(id: string, user_id: string): Promise<string | undefined> {
+  if (user_id === 'rule') return 'A rule';
+  if (!user_id.startsWith('user_')) return undefined;
+  const names = { id, user_id };
+  return call('GET /api/organizations/:id/members/:user_id', { names }).then(
+    ({ name }) => name,
+    () => undefined,
+  );
 }
 
 /** Approves: what is missing is prefilled, so that two clicks do it. */
@@ -80,7 +111,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
       ...(is_short && source && !is_bank ? { from_wallet_id: source } : {}),
       ...(note === '' ? {} : { note }),
     };
-    await decide(shown, () =>
+    await decide(shown, me, () =>
       call('POST /api/tickets/:id/approve', { names: { id: shown.id }, body, idempotency_key }),
     );
     onClose();
@@ -96,7 +127,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
     >
       <Text>
         {shown.asked_by} asks {shown.model} for at most{' '}
-        {moneyText(shown.estimated_cost, shown.currency)}.
+        <Money amount={shown.estimated_cost} currency={shown.currency} />.
       </Text>
       {(shown.budgets ?? []).map((budget) => (
         <Alert
@@ -104,8 +135,9 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
           color="yellow"
           title={`The budget of ${ownerWords(budget.owner_type)}`}
         >
-          {moneyText(budget.used, shown.currency)} of {moneyText(budget.limit, shown.currency)} a{' '}
-          {budget.window} are used. Approving raises it once by what is missing.
+          <Money amount={budget.used} currency={shown.currency} /> of{' '}
+          <Money amount={budget.limit} currency={shown.currency} /> a {budget.window} are used.
+          Approving raises it once by what is missing.
         </Alert>
       ))}
       {is_short && (
@@ -165,6 +197,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
 
 /** Denies: the caller is told at once, with the reason. */
 export function DenyDialog({ ticket, onClose }: Dialog) {
+  const me = useMe();
   const shown = useLast(ticket);
   const [reason, setReason] = useState('');
   // biome-ignore lint/correctness/useExhaustiveDependencies: read anew, it leaves what was typed.
@@ -174,7 +207,7 @@ export function DenyDialog({ ticket, onClose }: Dialog) {
   if (shown === undefined) return null;
   const submit = async (idempotency_key: string) => {
     const body = reason === '' ? {} : { reason };
-    await decide(shown, () =>
+    await decide(shown, me, () =>
       call('POST /api/tickets/:id/deny', { names: { id: shown.id }, body, idempotency_key }),
     );
     onClose();

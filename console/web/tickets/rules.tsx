@@ -1,10 +1,10 @@
 import { NumberInput, Select, Text, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
-import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
-import { reading, refresh } from '../api/queries';
+import { refresh } from '../api/queries';
 import { FormModal } from '../parts/form-modal';
+import { TeamSelect } from '../parts/team-select';
 import { useMe } from '../session/me';
 
 export type ApprovalRule = Answer<'GET /api/approval-rules'>['approval_rules'][number];
@@ -24,15 +24,8 @@ export function RuleDialog({
   rule?: ApprovalRule | undefined;
   onClose: () => void;
 }) {
-  const { acting_org, wallets } = useMe();
+  const { wallets } = useMe();
   const currency = rule?.currency ?? wallets[0]?.currency ?? 'USD';
-  const { data: teams } = useQuery({
-    ...reading('GET /api/organizations/:id/teams', {
-      names: { id: acting_org ?? '' },
-      query: { status: 'active', per_page: 200 },
-    }),
-    enabled: opened && acting_org !== null,
-  });
   const [name, setName] = useState('');
   const [team_id, setTeam] = useState<string | null>(null);
   const [per_call, setPerCall] = useState<number | string>('');
@@ -77,15 +70,12 @@ export function RuleDialog({
         data-autofocus
         required
       />
-      <Select
+      <TeamSelect
         label="Calls of"
         placeholder="everybody"
-        data={(teams?.teams ?? []).map(({ id, name: label }) => ({ value: id, label }))}
+        none="Calls of everybody"
         value={team_id}
         onChange={setTeam}
-        clearable
-        clearButtonProps={{ 'aria-label': 'Calls of everybody' }}
-        searchable
       />
       <NumberInput
         label={`The most that one call may cost, in ${currency}`}

@@ -126,7 +126,6 @@ test('a key without a person, a gateway key, a control_plane key and another ses
       user_id: person.user_id,
     }),
     control_plane: await gatewayToken(api.db),
-    platform: await platformKey(api.db),
     session,
   };
   for (const [kind, access_key] of Object.entries(refused)) {
@@ -138,6 +137,57 @@ test('a key without a person, a gateway key, a control_plane key and another ses
     });
   }
   expect(refusal(await signIn({ access_key: 'svc_ak_nonsense' }))).toMatchObject({ status: 401 });
+});
+
+test("an operator's session is of no organization: it ends after an hour without use, with its key, and by itself", async () => {
+  const platform = await platformKey(api.db);
+  const begin = async () => {
+    const answer = await signIn({ access_key: platform });
+    expect(answer.status).toBe(201);
+    return answer.body as { id: string; key: string; expires_at: string };
+  };
+  const answer = await signIn({ access_key: platform });
+  expect(answer.body).toMatchObject({
+    org_id: null,
+    user_id: null,
+    method: 'access_key',
+    scopes: ['platform:admin'],
+    is_current: true,
+  });
+  expect((await me(answer.body.key)).body).toMatchObject({
+    user: null,
+    permissions: ['platform:admin'],
+    session: { id: answer.body.id },
+  });
+  const organizations = (key: string) => api.call('get', '/v1/admin/organizations', { key });
+  expect((await organizations(answer.body.key)).status).toBe(200);
+  // It opens no other session, and stands in no list of keys.
+  expect(refusal(await signIn({ access_key: answer.body.key }))).toMatchObject({ status: 403 });
+  const { tokens } = (await api.call('get', '/v1/tokens', { key: platform })).body;
+  expect(tokens.map(({ id }: { id: string }) => id)).not.toContain(answer.body.id);
+  const idle = await begin();
+  await many(
+    api.db,
+    "update tokens set last_used_at = clock_timestamp() - interval '61 minutes' where id = :id",
+    { id: idle.id },
+  );
+  expect((await organizations(idle.key)).status).toBe(401);
+  const ended = await begin();
+  expect((await api.call('delete', '/v1/sessions/current', { key: ended.key })).body).toEqual({
+    ended: 1,
+  });
+  expect((await organizations(ended.key)).status).toBe(401);
+  // An organization that it names is not the platform's.
+  expect(refusal(await signIn({ access_key: platform, org_id: tenant.org_id }))).toMatchObject({
+    status: 403,
+  });
+  const last = await begin();
+  await many(
+    api.db,
+    `update tokens set revoked_at = clock_timestamp() where id = (select made_with from tokens where id = :id)`,
+    { id: last.id },
+  );
+  expect((await organizations(last.key)).status).toBe(401);
 });
 
 test.each([

@@ -46,6 +46,17 @@ test('wallets are found by words of their owners and by how they stand', async (
       .map(({ wallet_id }: { wallet_id: string }) => wallet_id)
       .sort();
   const both = [rich, low].sort();
+  const stranger = await makeTenant(db);
+  const made = await call('post', `/v1/organizations/${tenant.org_id}/teams`, {
+    key: tenant.owner_key,
+    body: { name: 'People of Zoe' },
+  });
+  const team_id: string = made.body.id;
+  await many(
+    db,
+    `insert into team_members (team_id, user_id) select :team_id, owner_user_id from wallets where id = any(:both)`,
+    { team_id, both },
+  );
   for (const more of ['', '&cursor=first', '&sort=created_at']) {
     expect(await found(`q=zoe${more}`)).toEqual(both);
     expect(await found(`q=zoe ric${more}`)).toEqual([rich]);
@@ -53,7 +64,12 @@ test('wallets are found by words of their owners and by how they stand', async (
     expect(await found(`status=depleted&owner_type=user${more}`)).toEqual([empty]);
     expect(await found(`q=zoe&status=healthy${more}`)).toEqual([rich]);
     expect(await found(`status=in_debt${more}`)).toEqual([]);
+    expect(await found(`member_of=${team_id}${more}`)).toEqual(both);
+    expect(await found(`member_of=${team_id}&status=low${more}`)).toEqual([low]);
+    expect(await found(`member_of=team_of_nobody${more}`)).toEqual([]);
   }
+  expect(await found(`member_of=${team_id}`, tenant.member_key)).toEqual([]);
+  expect(await found(`member_of=${team_id}`, stranger.billing_key)).toEqual([]);
   expect(await found(`q=zoe&org_id=${tenant.org_id}`, platform, '/v1/admin/wallets')).toEqual(both);
   expect(await found('q=zoe', tenant.member_key)).toEqual([]);
   const other = await makeTenant(db);

@@ -89,7 +89,7 @@ describe('a waiting call is approved', () => {
     const { page, context, complaints } = await visit(browser, { role: 'billing_admin' });
     await context.addInitScript(`
       const { now } = Date;
-      Date.now = () => now() - 600_000;
+      Date.now = () => now() + 7_200_000;
       for (const name of ['localStorage', 'sessionStorage'])
         Object.defineProperty(window, name, {
           get: () => { throw new DOMException('The operation is insecure.', 'SecurityError'); },
@@ -98,7 +98,7 @@ describe('a waiting call is approved', () => {
     const held = call();
     await page.goto('/tickets');
     await page.getByText('a call is waiting now').waitFor();
-    // Its own clock would say that a day and ten minutes are left.
+    // By its own clock, which is two hours ahead, 22 hours would be left.
     await page.getByText(/ends (tomorrow|in 24 hr|in 23 hr)/).waitFor();
     await page.getByRole('button', { name: 'Approve' }).click();
     await page.getByLabel('Amount in USD').press('Enter');

@@ -134,7 +134,35 @@ test('a member sees the top-ups that they began, and none of others', async () =
   const { page, context } = await visit(browser, { access_key: org.keys.member });
   await page.goto('/payments');
   await page.getByText('No payments').waitFor();
+  await api(
+    demo().keys.platform_admin,
+    'PUT',
+    `/v1/admin/organizations/${org.id}/wallet-settings`,
+    {
+      wallet_user_topup_enabled: true,
+    },
+  );
+  const { console_url } = demo();
+  const own = await api<{ payment_session_id: string }>(
+    org.keys.member,
+    'POST',
+    '/v1/payments/create-checkout',
+    {
+      amount: 11,
+      target_wallet_owner_type: 'user',
+      surface: 'console',
+      return_url: `${console_url}/top-up/return`,
+      cancel_url: `${console_url}/top-up`,
+    },
+  );
+  await page.goto('/payments');
+  const rows = page.getByRole('table', { name: 'Payments' }).locator('tbody tr');
+  await rows.getByRole('link', { name: '$11.00' }).waitFor();
+  expect(await rows.count()).toBe(1);
+  await page.goto(`/payments/${own.payment_session_id}`);
+  await page.getByRole('heading', { name: 'Top-up of $11.00' }).waitFor();
   await page.goto(`/payments/${paid}`);
-  await page.getByText('That did not work').waitFor();
+  await page.getByRole('alert').getByText('No payment session').waitFor();
+  expect(await page.getByText('$25.00').count()).toBe(0);
   await context.close();
 });

@@ -11,7 +11,7 @@ afterAll(() => browser.close());
 
 test('an operator comes from no organization to a call that is paid, in five screens', async () => {
   const { page, context, complaints } = await visit(browser, { role: 'platform_admin' });
-  await page.getByRole('link', { name: 'set one up' }).click();
+  await page.getByRole('link', { name: 'set another one up' }).click();
   const name = `First run ${Date.now()}`;
   await page.getByLabel('Name').fill(name);
   await page.getByRole('button', { name: 'Make the organization' }).click();

@@ -72,6 +72,19 @@ async function textOf(stream: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(parts).toString('utf8');
 }
 
+test('a member reads times and days in the zone in which the organization reports', async () => {
+  const settings = (time_zone: string) =>
+    api(demo().keys.platform_admin, 'PUT', `/v1/admin/organizations/${org.id}/wallet-settings`, {
+      time_zone,
+    });
+  await settings('Asia/Kolkata');
+  const { page, context } = await visit(browser, { access_key: org.keys.member });
+  await page.goto('/spend');
+  await page.getByText('by days of Asia/Kolkata').waitFor();
+  await context.close();
+  await settings('UTC');
+});
+
 test('a member sees only their own calls, and an unknown call is none', async () => {
   const { page, context } = await visit(browser, { access_key: org.keys.member });
   await page.goto('/spend?by=user');

@@ -75,6 +75,7 @@ test('a price by hand is kept and listed; taken by name; kept again once a perso
   expect(await prices.priceOf('m')).toMatchObject({ source: 'hand' });
   expect((await prices.rowsOf(entries)).m).toMatchObject({ group: 'kept' });
   await pricing.update(world.db, made.id, { source: 'import' });
+  expect(await prices.priceOf('m')).toMatchObject({ import_id: expect.stringMatching(/^pimp_/) });
   expect((await prices.rowsOf(entries)).m).toMatchObject({ group: 'changed' });
   const versions = await many(world.db, 'select 1 from model_prices where id = :id', {
     id: made.id,

@@ -46,7 +46,7 @@ describe('a socket', () => {
 
   it('that is idle closes for good soon after its key is revoked', async () => {
     const { url, gateway, close } = await world.openGateway({
-      settings: { sockets: { ping_ms: 50 } },
+      settings: { sockets: { ping_ms: 300 } },
     });
     const key = await gatewayKey(world.api, world.org.org_id);
     const client = await connected(url, key);
@@ -82,13 +82,13 @@ describe('a socket', () => {
   });
 
   it('that answers pings stays', async () => {
-    const { url, close } = await world.openGateway({ settings: { sockets: { ping_ms: 30 } } });
+    const { url, close } = await world.openGateway({ settings: { sockets: { ping_ms: 200 } } });
     const client = await connected(url);
     let pings = 0;
     client.ws.on('ping', () => {
       pings += 1;
     });
-    await until(() => pings > 5);
+    await until(() => pings > 3);
     expect(client.ws.readyState).toBe(client.ws.OPEN);
     await close();
   });

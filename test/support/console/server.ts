@@ -115,13 +115,14 @@ const provider = {
 /** What stands in an API's place and keeps what it hears; it signs anybody in. */
 export async function startListener(version = '1.5.0') {
   const heard: Heard[] = [];
+  const said = { session_key: 'svc_ak_secret' };
   const server = createServer(async (req, res) => {
     const parts: Buffer[] = [];
     for await (const part of req) parts.push(part as Buffer);
     const { method = '', url = '', headers } = req;
     heard.push({ method, url, headers, body: Buffer.concat(parts).toString() });
     const session = {
-      key: 'svc_ak_secret',
+      key: said.session_key,
       user_id: 'user_1',
       expires_at: new Date(Date.now() + 60_000).toISOString(),
     };
@@ -146,12 +147,12 @@ export async function startListener(version = '1.5.0') {
     res.end(JSON.stringify(answers[url] ?? session));
   });
   const port = await listen(server, 0, { host: '127.0.0.1' });
-  return {
+  return Object.assign(said, {
     url: `http://127.0.0.1:${port}`,
     heard,
     close: () => {
       server.closeAllConnections();
       return new Promise((resolve) => server.close(resolve));
     },
-  };
+  });
 }

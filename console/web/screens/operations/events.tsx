@@ -2,8 +2,9 @@ import { Button, Code, Group, Select, Stack, Text, TextInput } from '@mantine/co
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Answer, Query } from '../../api/client';
+import { type Answer, call, type Query } from '../../api/client';
 import { reading } from '../../api/queries';
+import { PART_ROWS, type ReadPart } from '../../api/whole';
 import { CopyId } from '../../parts/copy-id';
 import { CsvButton } from '../../parts/csv';
 import { type Column, DataTable } from '../../parts/data-table';
@@ -77,6 +78,11 @@ export function Events() {
     meta: { is_still: !is_live },
     enabled: me.acting_org !== null,
   });
+  const read: ReadPart<Happened> = async (place) => {
+    const part = { ...filters, cursor: place, limit: PART_ROWS } as Query<'GET /api/events'>;
+    const { events, next_cursor } = await call('GET /api/events', { query: part });
+    return { items: events, next: next_cursor };
+  };
   const [open, setOpen] = useState<Happened>();
   const search = useDebouncedCallback(set, 250);
   if (me.acting_org === null)
@@ -119,7 +125,7 @@ export function Events() {
             w={180}
           />
         ))}
-        <CsvButton file="events" items={query.data?.events} columns={csv} />
+        <CsvButton file="events" read={read} columns={csv} />
       </Group>
       <DataTable
         label="Events"

@@ -105,7 +105,11 @@ function Inside() {
           onChange={(event) => search(event.currentTarget.value)}
           w={200}
         />
-        <CsvButton file="gateways" items={query.data?.gateways} columns={csv} />
+        <CsvButton
+          file="gateways"
+          read={async () => ({ items: query.data?.gateways ?? [], next: null })}
+          columns={csv}
+        />
       </Group>
       <DataTable
         label="Gateways"

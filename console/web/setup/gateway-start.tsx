@@ -1,0 +1,79 @@
+import { Button, Code, CopyButton, Group, Stack, Text } from '@mantine/core';
+import { useRef, useState } from 'react';
+import { call } from '../api/client';
+import { intentKey } from '../api/queries';
+import { addresses } from '../base/addresses';
+import { act } from '../parts/act';
+
+export interface FirstGateway {
+  /** What it runs until it is given another configuration. */
+  config: object;
+  /** The variable that holds the provider's key. */
+  variable: string;
+}
+
+/** The lines that start a gateway with a file of its own. */
+export function startLines(token: string, { config, variable }: FirstGateway): string {
+  return [
+    "cat > gateway.yaml <<'END'",
+    JSON.stringify(config, null, 2),
+    'END',
+    `export ${variable}=…`,
+    `CONTROL_PLANE_URL=${addresses.api_url} CONTROL_PLANE_TOKEN=${token} \\`,
+    '  GATEWAY_CONFIG=gateway.yaml npm run start:gateway',
+  ].join('\n');
+}
+
+/** How the first gateway is started: with a key that is made here, and shown once. */
+export function GatewayStart({ gateway }: { gateway: FirstGateway | undefined }) {
+  const [token, setToken] = useState<string>();
+  const [is_busy, setBusy] = useState(false);
+  const intent = useRef(intentKey());
+  const make = () =>
+    act(async () => {
+      setBusy(true);
+      try {
+        const name = `gateway ${new Date().toISOString()}`;
+        const { key } = await call('POST /api/setup/gateway-keys', {
+          body: { name, token_type: 'access' },
+          idempotency_key: intent.current,
+        });
+        setToken(key);
+      } finally {
+        setBusy(false);
+      }
+    });
+  if (token === undefined || gateway === undefined)
+    return (
+      <Group>
+        <Text>No gateway reports yet. Fill in the form, and start one with a key of its own.</Text>
+        <Button
+          variant="default"
+          loading={is_busy}
+          disabled={gateway === undefined}
+          onClick={() => void make()}
+        >
+          Make its key
+        </Button>
+      </Group>
+    );
+  const text = startLines(token, gateway);
+  return (
+    <Stack gap="xs">
+      <Text>
+        Run this where the gateway is to be, from the folder of this product, with the provider's
+        key in place of the dots. Its own key is shown only here.
+      </Text>
+      <Code block tabIndex={0} aria-label="How to start the gateway">
+        {text}
+      </Code>
+      <CopyButton value={text}>
+        {({ copied, copy }) => (
+          <Button size="xs" variant="default" onClick={copy} w="max-content">
+            {copied ? 'Copied' : 'Copy'}
+          </Button>
+        )}
+      </CopyButton>
+    </Stack>
+  );
+}

@@ -1,0 +1,144 @@
+import type { Browser, Page } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { copyTickets, expireTickets } from '../../support/console/many';
+import { makeOrganization, type TestOrganization } from '../../support/console/organization';
+import { api, demo, picture, visit } from '../../support/console/visitor';
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+/** A page of the inbox. */
+const PAGE = 50;
+/** Less than any call costs. */
+const FUNDS = 0.000_001;
+
+let asked = 0;
+
+/** A call that waits for money until somebody decides. */
+async function held({ keys }: TestOrganization): Promise<number> {
+  const { gateway_url, models } = demo();
+  asked += 1;
+  const answer = await fetch(`${gateway_url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${keys.gateway}`,
+      'content-type': 'application/json',
+      'x-svc-hold-ms': '60000',
+    },
+    body: JSON.stringify({
+      model: models[0],
+      messages: [{ role: 'user', content: `Question ${asked} of the inbox.` }],
+    }),
+  });
+  await answer.arrayBuffer();
+  return answer.status;
+}
+
+const rowsOf = (page: Page) => page.getByRole('table', { name: 'Tickets' }).locator('tbody tr');
+
+async function openOf({ keys }: TestOrganization): Promise<string[]> {
+  const path = '/v1/cost-tickets?status=open&per_page=200';
+  const { tickets } = await api<{ tickets: { id: string }[] }>(keys.billing_admin, 'GET', path);
+  return tickets.map(({ id }) => id);
+}
+
+test('of a thousand open tickets the inbox reads and paints one page', async () => {
+  const org = await makeOrganization('Thousands', FUNDS);
+  const call = held(org);
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  await page.goto('/tickets');
+  await page.getByText('a call is waiting now').waitFor();
+  const [first] = await openOf(org);
+  await copyTickets(first as string, 999);
+  let reads = 0;
+  page.on('request', (request) => {
+    const { pathname, searchParams } = new URL(request.url());
+    if (pathname === '/api/tickets' && searchParams.get('per_page') === String(PAGE)) reads += 1;
+  });
+  await page.goto('/tickets');
+  await rowsOf(page)
+    .nth(PAGE - 1)
+    .waitFor();
+  expect(await rowsOf(page).count()).toBe(PAGE);
+  // Once, and once more as the stream of events begins.
+  expect(reads).toBeLessThanOrEqual(2);
+  await page.getByLabel('1000 open tickets').waitFor();
+  await picture(page, 'tickets-thousand');
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await page.waitForURL(/cursor=/);
+  await page
+    .getByRole('table', { name: 'Tickets' })
+    .and(page.locator('[aria-busy=false]'))
+    .waitFor();
+  expect(await rowsOf(page).count()).toBe(PAGE);
+  expect(complaints).toEqual([]);
+  await api(org.keys.billing_admin, 'POST', `/v1/cost-tickets/${first}/deny`, { reason: 'done' });
+  expect(await call).toBe(403);
+  await expireTickets(org.id);
+  await context.close();
+});
+
+test('fifty calls that begin to wait appear by themselves, and are denied together', async () => {
+  const org = await makeOrganization('Fifties', FUNDS);
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  await page.goto('/tickets');
+  await page.getByText('Nobody waits').waitFor();
+  let loads = 0;
+  page.on('load', () => {
+    loads += 1;
+  });
+  const calls = Array.from({ length: PAGE }, () => held(org));
+  await rowsOf(page)
+    .nth(PAGE - 1)
+    .waitFor();
+  await page.getByLabel(`${PAGE} open tickets`).waitFor();
+  expect(loads).toBe(0);
+  await page.getByRole('button', { name: `Choose all ${PAGE} shown` }).click();
+  expect(await page.getByRole('checkbox', { checked: true }).count()).toBe(PAGE);
+  await picture(page, 'tickets-chosen');
+  await page.getByRole('button', { name: 'Deny all' }).click();
+  await page
+    .getByRole('dialog')
+    .getByRole('button', { name: `Deny ${PAGE}` })
+    .click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click();
+  expect(new Set(await Promise.all(calls))).toEqual(new Set([403]));
+  await page.getByText('Nobody waits').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('of two admins in two browsers the slower reads who was faster, and changes nothing', async () => {
+  const org = await makeOrganization('Rivals', FUNDS);
+  const call = held(org);
+  const [faster, slower] = await Promise.all([
+    visit(browser, { access_key: org.keys.billing_admin }),
+    visit(browser, { access_key: org.keys.owner }),
+  ]);
+  for (const { page } of [faster, slower]) {
+    await page.goto('/tickets');
+    await page.getByRole('button', { name: 'Deny', exact: true }).click();
+    await page.getByLabel('Reason').fill('Not this month');
+  }
+  const deny = (page: Page) =>
+    page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
+  await deny(faster.page);
+  expect(await call).toBe(403);
+  await deny(slower.page);
+  const told = slower.page.getByRole('alert').filter({ hasText: 'Somebody was faster' });
+  await told
+    .getByText(`billing_admin of ${org.name} has denied this call already. Nothing was changed`)
+    .waitFor();
+  await picture(slower.page, 'tickets-faster');
+  await slower.page.getByText('Nobody waits').waitFor();
+  expect([...faster.complaints, ...slower.complaints]).toEqual([]);
+  await Promise.all([faster.context.close(), slower.context.close()]);
+});

@@ -1,0 +1,80 @@
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { makeOrganization, type TestOrganization } from '../../support/console/organization';
+import { api, demo, picture, visit } from '../../support/console/visitor';
+import { pressFirst } from '../../support/payments/sandbox';
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(async () => {
+  await useProvider('payment_provider_a');
+  await browser.close();
+});
+
+type Provider = 'payment_provider_a' | 'payment_provider_b';
+
+/** The next checkouts are at this provider. */
+function useProvider(active_provider: Provider): Promise<unknown> {
+  const body = { active_provider };
+  return api(demo().keys.platform_admin, 'PUT', '/v1/admin/payments/config', body);
+}
+
+async function balanceOf({ keys, wallet_id }: TestOrganization): Promise<number> {
+  const route = `/v1/wallets/${wallet_id}`;
+  return (await api<{ balance: number }>(keys.billing_admin, 'GET', route)).balance;
+}
+
+test.each(['payment_provider_a', 'payment_provider_b'] as const)(
+  'a top-up at %s is credited once, though its page is opened twice, reloaded and closed',
+  async (provider) => {
+    await useProvider(provider);
+    const org = await makeOrganization(`Buyers at ${provider}`, 1);
+    const { page, context, complaints } = await visit(browser, {
+      access_key: org.keys.billing_admin,
+    });
+    await page.goto('/top-up');
+    await page.getByRole('button', { name: '$25.00' }).first().click();
+    await page.getByRole('button', { name: 'Pay $25.00' }).click();
+    const { sandbox, console_url } = demo();
+    const own = {
+      payment_provider_a: sandbox.payment_provider_a_url,
+      payment_provider_b: sandbox.payment_provider_b_url,
+    }[provider];
+    await page.waitForURL((url) => url.href.startsWith(own));
+    const paid = await pressFirst(page.url());
+    const back = paid.headers.get('location') as string;
+    expect(back.startsWith(`${console_url}/top-up/return`)).toBe(true);
+    const second = await context.newPage();
+    await Promise.all([page.goto(back), second.goto(back)]);
+    await page.getByText('Credited', { exact: true }).last().waitFor();
+    await second.close();
+    await page.reload();
+    await page.getByText(/are in the wallet/).waitFor();
+    await picture(page, `top-up-return-${provider}`);
+    expect(await balanceOf(org)).toBe(26);
+    expect(complaints).toEqual([]);
+    await context.close();
+  },
+);
+
+test('a top-up at the second provider that is left takes and credits nothing', async () => {
+  await useProvider('payment_provider_b');
+  const org = await makeOrganization('Leavers', 1);
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  await page.goto('/top-up');
+  await page.getByRole('button', { name: '$25.00' }).first().click();
+  await page.getByRole('button', { name: 'Pay $25.00' }).click();
+  await page.waitForURL((url) => url.origin !== demo().console_url);
+  const left = page.getByRole('button').or(page.getByRole('link')).last();
+  await left.click();
+  await page.waitForURL((url) => url.origin === demo().console_url);
+  await page.getByRole('heading', { level: 1 }).waitFor();
+  expect(await balanceOf(org)).toBe(1);
+  expect(complaints).toEqual([]);
+  await context.close();
+});

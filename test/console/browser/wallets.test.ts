@@ -1,0 +1,88 @@
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import { violations } from '../../support/console/axe';
+import { settled } from '../../support/console/look';
+import { makeWallets } from '../../support/console/many';
+import { makeOrganization, type TestOrganization } from '../../support/console/organization';
+import { api, picture, visit } from '../../support/console/visitor';
+
+let browser: Browser;
+let org: TestOrganization;
+
+beforeAll(async () => {
+  [browser, org] = await Promise.all([openBrowser(), makeOrganization('Holders', 50)]);
+});
+afterAll(() => browser.close());
+
+/** A page of a level. */
+const PAGE = 25;
+
+/** As many as it takes: what is read and shown does not hang on how many there are. */
+const PEOPLE = Number(process.env.WALLETS ?? 1_000);
+
+test('any number of wallets is a tree of which only what is opened is read, a page at a time', async () => {
+  const { team_id, team } = await makeWallets(org.id, { people: PEOPLE });
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  const asked: string[] = [];
+  page.on('request', (request) => {
+    const url = new URL(request.url());
+    if (url.pathname === '/api/wallets') asked.push(url.search);
+  });
+  await page.goto('/wallets');
+  await settled(page);
+  const tree = page.getByRole('table', { name: 'Wallets' });
+  await tree.getByRole('link', { name: org.name }).waitFor();
+  const rows = tree.locator('tbody tr');
+  const closed = await rows.count();
+  expect(asked.some((search) => search.includes('member_of'))).toBe(false);
+  await tree.getByRole('button', { name: `People of ${team}` }).click();
+  await tree.getByRole('button', { name: `Show ${PAGE} more` }).waitFor();
+  // A page of people, and the button that shows more.
+  expect(await rows.count()).toBe(closed + PAGE + 1);
+  await tree.getByRole('button', { name: `Show ${PAGE} more` }).click();
+  await rows.nth(closed + 2 * PAGE).waitFor();
+  expect(await rows.count()).toBe(closed + 2 * PAGE + 1);
+  const of_team = asked.filter((search) => search.includes(`member_of=${team_id}`));
+  expect(of_team).toHaveLength(2);
+  expect(of_team.every((search) => search.includes(`per_page=${PAGE}`))).toBe(true);
+  // What is opened stands in the address.
+  await page.reload();
+  await tree.getByRole('button', { name: `Show ${PAGE} more` }).waitFor();
+  await page.getByLabel('Name').fill('Holder 77');
+  await page.getByRole('table', { name: 'Wallets' }).getByText('Holder 77').first().waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+describe.each([
+  ['light', 1_200],
+  ['dark', 1_200],
+  ['light', 320],
+] as const)('in %s colours at %s px', (scheme, width) => {
+  test('the tree fits, has what axe asks for, and shows both balances before money moves', async () => {
+    const route = `/v1/organizations/${org.id}/teams`;
+    const name = `Moved in ${scheme} at ${width}`;
+    const { id } = await api<{ id: string }>(org.keys.owner, 'POST', route, { name });
+    await api(org.keys.billing_admin, 'POST', '/v1/wallets/allocate', { team_id: id, amount: 1 });
+    const access_key = org.keys.billing_admin;
+    const { page, context, complaints } = await visit(browser, { access_key, scheme, width });
+    await page.goto('/wallets');
+    await settled(page);
+    await page.getByRole('button', { name: `People of ${name}` }).click();
+    await page.getByText('Nobody here has a wallet of their own').waitFor();
+    await picture(page, `wallets-tree-${scheme}-${width}`);
+    const wide = await page.evaluate<number>('document.documentElement.scrollWidth');
+    expect(wide).toBeLessThanOrEqual(width);
+    expect(await violations(page)).toEqual([]);
+    await page.getByRole('row', { name }).getByRole('button', { name: 'Give' }).click();
+    await page.getByLabel('Amount in USD').fill('2.5');
+    const after = page.getByRole('table', { name: 'Balances after this' });
+    await after.getByRole('row', { name }).getByText('$3.50').waitFor();
+    await page.getByRole('dialog').getByRole('button', { name: 'Give', exact: true }).click();
+    await page.getByRole('row', { name }).getByText('$3.50').waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  });
+});

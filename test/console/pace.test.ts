@@ -1,0 +1,29 @@
+import { emptyAt, perDay, whoseSpending } from '../../console/web/wallets/pace';
+
+const everybody = { user_id: 'user_1', sees_all: true };
+const member = { user_id: 'user_1', sees_all: false };
+const key = { user_id: null, sees_all: true };
+
+test.each([
+  ["the organization's balance with everybody's spending", 'organization', everybody, {}],
+  ["the organization's balance with no member's own spending", 'organization', member, undefined],
+  ["a person's balance with that person's spending", 'user', everybody, { user_id: 'user_1' }],
+  ["a person's balance with that person's spending", 'user', member, { user_id: 'user_1' }],
+  ["a team's balance with nothing", 'team', everybody, undefined],
+  ['the balance of nobody with nothing', 'user', key, undefined],
+] as const)('%s is compared', (_, payer, viewer, whose) => {
+  expect(whoseSpending(payer, viewer)).toEqual(whose);
+});
+
+test('a day costs a part of the sum, and says when the wallet is empty', () => {
+  expect(perDay(0.7, 7)).toBe(0.1);
+  const now = Date.parse('2026-11-30T00:00:00Z');
+  expect(emptyAt(1, 0.1, now)?.toISOString()).toBe('2026-12-10T00:00:00.000Z');
+  // Nothing is left, nothing is spent, or nobody alive sees it.
+  expect([emptyAt(0, 1, now), emptyAt(-1, 1, now), emptyAt(1, 0, now)]).toEqual([
+    undefined,
+    undefined,
+    undefined,
+  ]);
+  expect(emptyAt(1e6, 1e-9, now)).toBeUndefined();
+});
