@@ -82,7 +82,7 @@ export class AwsSigner {
         protocol: 'https:',
         hostname: this.host,
         path: pathname,
-        query: Object.fromEntries(new URLSearchParams(search)),
+        query: queryOf(search),
         headers: { host: this.host },
         body,
       },
@@ -97,6 +97,12 @@ export class AwsSigner {
     const keys = this.made.get(sent);
     return keys !== undefined && this.keys.refuse(keys);
   }
+}
+
+/** All values of each name. */
+function queryOf(search: string): Record<string, string[]> {
+  const given = new URLSearchParams(search);
+  return Object.fromEntries([...given.keys()].map((name) => [name, given.getAll(name)]));
 }
 
 /** What gives keys: those of variables, or of the chain; of a role if one is named. */
