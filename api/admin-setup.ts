@@ -33,9 +33,8 @@ const clients: Record<string, Client> = {
       `export ANTHROPIC_MODEL=${model}`,
       '# Titles and summaries; any priced model of the Messages wire.',
       `export ANTHROPIC_DEFAULT_HAIKU_MODEL=${model}`,
-      '# What the calls of this shell are for, and its session, on the bill.',
-      `export ANTHROPIC_CUSTOM_HEADERS="x-svc-tags: project-${project ?? folder}`,
-      'x-session-id: $(cat /proc/sys/kernel/random/uuid 2>/dev/null || uuidgen)"',
+      '# What the calls of this shell are for, on the bill; each conversation is a session by itself.',
+      `export ANTHROPIC_CUSTOM_HEADERS="x-svc-tags: project-${project ?? folder}"`,
     ],
   },
   codex: {
@@ -50,10 +49,6 @@ const clients: Record<string, Client> = {
       `env_key = "${KEY}"`,
       'wire_api = "responses"',
       `http_headers = { "x-svc-tags" = "project-${project ?? 'codex'}" }`,
-      'env_http_headers = { "x-session-id" = "SVC_SESSION_ID" }',
-      '',
-      '# In the shell that starts codex, for a session of its own on the bill:',
-      '# export SVC_SESSION_ID=$(cat /proc/sys/kernel/random/uuid 2>/dev/null || uuidgen)',
     ],
   },
   cursor: {

@@ -1,6 +1,7 @@
 import type { Gateway } from './call/call';
 import { providerOf, servedModels } from './config/targets';
 import { priceFor } from './control-plane/prices';
+import type { Shape } from './providers/kind';
 
 /** Says whose word on a client's address is taken, if addresses are counted. */
 export function logTrust({ snapshot, log }: Gateway): void {
@@ -16,6 +17,8 @@ export function logTrust({ snapshot, log }: Gateway): void {
     );
 }
 
+const shapes: ReadonlySet<Shape> = new Set(['openai', 'anthropic']);
+
 /** Served models that would be refused for want of a price; undefined while nobody knows prices. */
 export async function missingPrices({
   snapshot,
@@ -23,13 +26,13 @@ export async function missingPrices({
 }: Pick<Gateway, 'snapshot' | 'control_plane'>): Promise<string[] | undefined> {
   const prices = await control_plane.prices();
   if (prices === undefined) return undefined;
-  const unpriced = snapshot.settings.providers.targets.flatMap((row) => {
-    const provider = providerOf(row);
-    return servedModels(row)
-      .filter(({ priced }) => priceFor(prices, { provider, model: priced }) === undefined)
-      .map(({ priced }) => `${provider}/${priced}`);
-  });
-  return [...new Set(unpriced)];
+  const named = snapshot.settings.providers.targets.flatMap((row) =>
+    servedModels(row).map(({ priced }) => ({ provider: providerOf(row), model: priced })),
+  );
+  // What servers list themselves, too.
+  const listed = snapshot.providers.models(shapes, null).flatMap(({ priced }) => priced);
+  const unpriced = [...named, ...listed].filter((way) => priceFor(prices, way) === undefined);
+  return [...new Set(unpriced.map(({ provider, model }) => `${provider}/${model}`))];
 }
 
 /** Warns of them. */

@@ -51,6 +51,10 @@ test('a command is told from its output, and what it printed from what it promis
 
 const configurations = blocks.filter(({ language }) => language === 'yaml');
 
+afterAll(() => {
+  delete process.env.GATEWAY_AMBIENT_AUTH;
+});
+
 test.each(configurations)('the gateway takes the configuration at $place', ({ text }) => {
   process.env.GATEWAY_AMBIENT_AUTH = 'aws,google,azure';
   const target = {

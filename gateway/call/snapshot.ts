@@ -39,7 +39,7 @@ export interface Snapshot {
 /** `given` is what outlives a configuration. */
 export function openSnapshot(
   settings: Settings,
-  given: { identities: Identities; control_plane: ControlPlane },
+  given: { identities: Identities; control_plane: ControlPlane; snapshot?: Snapshot },
 ): Snapshot {
   const limits = createLimitRules(settings);
   const { identities, control_plane } = given;
@@ -48,7 +48,7 @@ export function openSnapshot(
   return {
     version: hashOf(settings),
     settings,
-    providers: openProviders(settings),
+    providers: openProviders(settings, given.snapshot?.providers),
     mcp: openMcpServers(settings),
     identifier: createIdentifier(settings, { ...proofs, identities }),
     refused_identifier: createIdentifier(settings, { ...proofs, identities: identities.inTurn }),

@@ -1,5 +1,14 @@
 import type { Price } from './client';
 
+/** Prices by their exact names, and patterns by provider, the longest first. */
+interface Index {
+  exact: ReadonlyMap<string, Price>;
+  patterns: ReadonlyMap<string, readonly Price[]>;
+}
+
+// A price list is asked for each model that is served, and replaced as a whole.
+const indexes = new WeakMap<readonly Price[], Index>();
+
 /**
  * The price of a provider's model, as the ledger finds it: its own, else that of the longest
  * pattern.
@@ -8,15 +17,28 @@ export function priceFor(
   prices: readonly Price[],
   { provider, model }: { provider: string; model: string },
 ): Price | undefined {
-  const rows = prices.filter((row) => row.provider === provider);
-  const own = rows.find((row) => row.model === model);
-  if (own !== undefined) return own;
-  const matching = rows.filter((row) => matches(row.model, model));
-  return matching.sort((a, b) => b.model.length - a.model.length)[0];
+  const { exact, patterns } = indexOf(prices);
+  return (
+    exact.get(nameOf(provider, model)) ??
+    patterns.get(provider)?.find((row) => model.startsWith(row.model.slice(0, -1)))
+  );
 }
 
-function matches(pattern: string, model: string): boolean {
-  return pattern.endsWith('*') && model.startsWith(pattern.slice(0, -1));
+function indexOf(prices: readonly Price[]): Index {
+  const known = indexes.get(prices);
+  if (known !== undefined) return known;
+  const patterns = new Map<string, Price[]>();
+  for (const row of prices.filter(({ model }) => model.endsWith('*')))
+    patterns.set(row.provider, [...(patterns.get(row.provider) ?? []), row]);
+  for (const rows of patterns.values()) rows.sort((a, b) => b.model.length - a.model.length);
+  const exact = new Map(prices.map((row) => [nameOf(row.provider, row.model), row]));
+  const index = { exact, patterns };
+  indexes.set(prices, index);
+  return index;
+}
+
+function nameOf(provider: string, model: string): string {
+  return `${provider}\n${model}`;
 }
 
 /**

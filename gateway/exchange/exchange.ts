@@ -6,6 +6,7 @@ import type { Cost } from '../call/cost';
 import { isAnswer, type Measured, nothing_measured } from '../families/reader';
 import type { Unframer } from '../providers/kind';
 import { outcomeOf, refused } from '../stages/outcome';
+import { withoutTokens } from '../upstreams/credentials/outbound';
 import { upstreamError } from '../upstreams/errors';
 import { failureInside, speaksAgainst } from '../upstreams/failures';
 import type { Candidate } from '../upstreams/targets';
@@ -58,6 +59,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   private refused_bytes = 0;
   private refusal_timer: NodeJS.Timeout | undefined;
   private controller: Controller | undefined;
+  private aborted: Error | undefined;
   private has_given_up = false;
   private is_over = false;
   private head: Head | undefined;
@@ -78,6 +80,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.controller = controller;
     // Gone while the connection was made: nothing has been sent, so nothing is owed.
     if (this.call.client_is_gone) controller.abort(new Error('The client has gone.'));
+    else if (this.aborted !== undefined) controller.abort(this.aborted);
     else this.call.outcome = refused;
   }
 
@@ -158,7 +161,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
     this.abort(new Error('The client has gone.'));
   }
 
+  /** Ends the request, also one that still waits for a credential or a connection. */
   abort(reason: Error): void {
+    this.aborted ??= reason;
     this.controller?.abort(reason);
   }
 
@@ -248,10 +253,26 @@ export class Exchange implements Dispatcher.DispatchHandler {
       this.candidate.target.breaker.abandoned();
       return { is_uncertain: false, is_stale: true, ...refused_by };
     }
+    if (blame === 'account') this.noteAccount(refused_by);
     if (this.call.client_is_gone || this.has_given_up) this.candidate.target.breaker.abandoned();
     else if (speaksAgainst(blame)) this.countFailure();
     else this.countSuccess();
     return { is_uncertain: false, ...refused_by };
+  }
+
+  /** What no client is told is for the operator. */
+  private noteAccount({ failure, refusal }: Refused): void {
+    const { message } = failure;
+    const is_clock = /signature (?:expired|not yet current)/i.test(message);
+    const hint = is_clock ? ': set the clock of this machine' : '';
+    this.call.gateway.log.warn(
+      {
+        target: this.candidate.target.id,
+        status: refusal.status,
+        err_message: withoutTokens(message),
+      },
+      `a provider refuses this gateway's own account${hint}`,
+    );
   }
 
   private countFailure(): void {

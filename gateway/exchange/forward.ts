@@ -71,14 +71,6 @@ async function exchangeOnce(
 ): Promise<Trouble | undefined> {
   const { origin, pool, credential, first_byte_ms, wire } = candidate.target;
   let signed: Readonly<Record<string, string>> | undefined;
-  let error: AppError | undefined;
-  if (credential.headersFor !== undefined) {
-    try {
-      signed = await credential.headersFor({ method: 'POST', path, body });
-    } catch (cause) {
-      error = noCredential(call, candidate, cause);
-    }
-  }
   const isStale = (refusal: Refusal) =>
     may_renew &&
     signed !== undefined &&
@@ -88,6 +80,14 @@ async function exchangeOnce(
   const secrets = () => secretsIn({ ...credential.headers, ...signed });
   const exchanged = new Exchange(call, candidate, { isStale, openUnframer, secrets });
   call.abort = (reason) => exchanged.abort(reason);
+  let error: AppError | undefined;
+  if (credential.headersFor !== undefined) {
+    try {
+      signed = await credential.headersFor({ method: 'POST', path, body });
+    } catch (cause) {
+      error = noCredential(call, candidate, cause);
+    }
+  }
   if (error !== undefined) exchanged.fail(error);
   else {
     pool.dispatch(

@@ -39,6 +39,8 @@ export interface Asked {
   is_stream: boolean;
   /** Values of `anthropic-beta` that the wire lets through. */
   betas: readonly string[];
+  /** The `anthropic-version` that the client speaks, if it names one. */
+  version?: string | undefined;
 }
 
 /** Turns the frames of an answer's body into the events of its wire. */
@@ -164,3 +166,12 @@ export const claude_betas = [
 
 /** Members of a message that only its maker takes, and that change no answer elsewhere. */
 export const claude_refused = ['service_tier', 'speed'] as const;
+
+/**
+ * The version in a body for another seller of Claude: as their documents say for the first one, and
+ * as the maker's own clients write it for those that came later.
+ */
+export function versionFor({ version = '' }: Asked, first: string): string {
+  const is_later = /^\d{4}-\d{2}-\d{2}$/.test(version) && version > '2023-06-01';
+  return is_later ? version : first;
+}

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../../domain/errors';
 import { isKept } from '../../domain/texts';
 import type { Prepared, Read } from '../call/call';
@@ -10,6 +11,8 @@ import { talkOf } from './policies';
 import { tagsIn } from './tags';
 
 const SESSION_HEADER = 'x-session-id';
+// How coding agents name their conversation: Claude Code, Codex, Codex before 0.149.
+const agent_headers = ['x-claude-code-session-id', 'session-id', 'session_id'] as const;
 const SESSION_LENGTH_MAX = 200;
 
 /**
@@ -22,7 +25,7 @@ export function takeMembers(call: Read): Prepared {
   const header = ctx.req.headers[SESSION_HEADER];
   const named = sessionId(typeof header === 'string' ? headerText(header) : header, SESSION_HEADER);
   const prepared = Object.assign(call, {
-    session_id: named,
+    session_id: named ?? agentSession(ctx.req.headers),
     tags: tagsIn(ctx),
     asks_cost: asksCost(call),
   });
@@ -31,7 +34,7 @@ export function takeMembers(call: Read): Prepared {
   if (body.session_id !== undefined) {
     const session_id = sessionId(body.session_id ?? undefined, 'session_id') ?? named;
     if (named !== undefined && named !== session_id) throw mismatch();
-    prepared.session_id = session_id;
+    prepared.session_id = session_id ?? prepared.session_id;
     remove(request, 'session_id');
   }
   takeCaching(call);
@@ -48,10 +51,25 @@ function takeCaching({ family, snapshot, request }: Read): void {
   if (family.format_in_text) moveFormat(request, format);
 }
 
+/** The session as an agent names it, where nobody names one by our own header or member. */
+function agentSession(headers: IncomingHttpHeaders): string | undefined {
+  for (const name of agent_headers) {
+    const header = headers[name];
+    const text = typeof header === 'string' ? headerText(header) : undefined;
+    // It is no part of our API: what cannot be kept names no session.
+    if (isSession(text)) return text;
+  }
+  return undefined;
+}
+
+function isSession(value: unknown): value is string {
+  const is_text = typeof value === 'string' && value !== '' && value.length <= SESSION_LENGTH_MAX;
+  return is_text && isKept(value);
+}
+
 function sessionId(value: unknown, param: string): string | undefined {
   if (value === undefined) return undefined;
-  const is_text = typeof value === 'string' && value !== '' && value.length <= SESSION_LENGTH_MAX;
-  if (is_text && isKept(value)) return value;
+  if (isSession(value)) return value;
   throw wrong(
     param,
     `"${param}" must be a text of 1 to ${SESSION_LENGTH_MAX} characters, without U+0000 and half pairs.`,

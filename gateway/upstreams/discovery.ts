@@ -12,6 +12,7 @@ const LIMIT_MS = 5_000;
 const LIST_MAX_BYTES = 4 * 1_048_576;
 // A name stands in lists, lines of the log and paths: without blanks and signs that none shows.
 const name_form = /^[^\s\p{C}]{1,256}$/u;
+const TAKEN_SHOWN_MAX = 20;
 // Anthropic lists twenty if it is not asked for more.
 const ANTHROPIC_LIST = '/v1/models?limit=1000';
 
@@ -36,14 +37,24 @@ export class Discovery {
   private readonly row: TargetSettings;
   private readonly named: readonly ServedModel[];
   private readonly changed: () => void;
+  private readonly isTaken: (name: string) => boolean;
+  private left_out = '';
   private timer: NodeJS.Timeout | undefined;
 
-  /** `changed` is called whenever the target serves other models than before. */
-  constructor(target: Discovering, row: TargetSettings, changed: () => void) {
+  /**
+   * `changed` is called whenever the target serves other models than before. `isTaken` says of a
+   * name that somebody else's model has it: a list of a server never diverts what settings name.
+   */
+  constructor(
+    target: Discovering,
+    row: TargetSettings,
+    { changed, isTaken }: { changed: () => void; isTaken: (name: string) => boolean },
+  ) {
     this.target = target;
     this.row = row;
     this.named = target.models;
     this.changed = changed;
+    this.isTaken = isTaken;
   }
 
   /** Asks now, then every minute, until it is closed. What goes wrong leaves what was known. */
@@ -56,7 +67,9 @@ export class Discovery {
   take(models: readonly ServedModel[]): void {
     const known = new Set(this.named.map(({ name }) => name));
     const { takes } = discoveryOf(this.row) ?? { takes: () => false };
-    const more = models.filter(({ name }) => !known.has(name) && takes(name));
+    const more = models.filter(
+      ({ name }) => !known.has(name) && takes(name) && !this.isTaken(name),
+    );
     this.target.models = [...this.named, ...more];
     this.changed();
   }
@@ -68,8 +81,10 @@ export class Discovery {
   private async ask(log: Logger): Promise<void> {
     const at = { target: this.target.id };
     try {
-      const problem = this.use(await this.list());
+      const listed = await this.list();
+      const problem = this.use(listed);
       if (problem !== undefined) log.warn(at, `discover: ${problem}`);
+      this.tellTaken(listed, log);
     } catch (error) {
       const { message } = error as Error;
       log.warn(
@@ -91,6 +106,18 @@ export class Discovery {
       return `it lists ${names.length} models, more than models_max (${models_max}): narrow "match", or raise it.`;
     this.take(names.map((name) => ({ name, upstream: name, priced: name })));
     return undefined;
+  }
+
+  /** Says once which of its names are another target's or a group's, and are left to those. */
+  private tellTaken(listed: readonly string[], log: Logger): void {
+    const taken = listed.filter(this.isTaken).sort();
+    if (taken.length === 0 || taken.join() === this.left_out) return;
+    this.left_out = taken.join();
+    const models = taken.slice(0, TAKEN_SHOWN_MAX);
+    log.warn(
+      { target: this.target.id, models },
+      'discover: these names are served by targets of other providers, or are groups: they stay so',
+    );
   }
 
   private async list(): Promise<string[]> {

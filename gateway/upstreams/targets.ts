@@ -16,7 +16,7 @@ import {
 } from '../config/targets';
 import type { Served, Shape, Wire } from '../providers/kind';
 import { type Breaker, createBreaker } from './breaker';
-import { openCredential } from './credentials/credential';
+import { Credentials } from './credentials/credential';
 import type { Credential } from './credentials/outbound';
 import { Discovery } from './discovery';
 import { type Listed, listedModels } from './listing';
@@ -85,6 +85,8 @@ export interface Sought {
 }
 
 export interface Providers {
+  /** Those that live, for the configuration after this one. */
+  credentials: Credentials;
   /**
    * How a model, or a group of them, is served to a family's caller who may use `allowed`;
    * undefined if it is not.
@@ -115,10 +117,17 @@ const token_factors: Record<Shape, number> = { openai: 1, anthropic: 1.2 };
 // What the control plane freezes in one reserve, the first price included.
 const PRICES_MAX = 17;
 
-/** The upstream table. `random` gives [0, 1). */
-export function openProviders(settings: Settings, random: () => number = Math.random): Providers {
+/**
+ * The upstream table. Tokens of the configuration `before` live on in it. `random` gives [0, 1).
+ */
+export function openProviders(
+  settings: Settings,
+  before?: Pick<Providers, 'credentials'>,
+  random: () => number = Math.random,
+): Providers {
   const rows = settings.providers.targets;
-  const targets = rows.map((row) => open(row, settings));
+  const credentials = new Credentials(before?.credentials);
+  const targets = rows.map((row) => open(row, settings, credentials));
   const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));
   const fallbacks = new Map(Object.entries(settings.providers.fallback.models));
   const routeOf = (name: string, family: Sought, allowed: readonly string[] | null) => {
@@ -140,8 +149,12 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
     return route;
   };
   // What was no route may be one now.
-  const discoveries = openDiscoveries(rows, targets, () => open_routes.clear());
+  const discoveries = openDiscoveries(rows, targets, {
+    changed: () => open_routes.clear(),
+    isGroup: (name) => groups.has(name),
+  });
   return {
+    credentials,
     discover: discoveries.begin,
     found: (id, url) =>
       targets.find((target) => target.id === id && target.url === url)?.models ?? [],
@@ -164,13 +177,19 @@ export function openProviders(settings: Settings, random: () => number = Math.ra
 function openDiscoveries(
   rows: readonly TargetSettings[],
   targets: readonly Target[],
-  changed: () => void,
+  { changed, isGroup }: { changed: () => void; isGroup: (name: string) => boolean },
 ) {
+  const isServedBesides = ({ provider }: Target, name: string) =>
+    targets.some(
+      (other) => other.provider !== provider && other.models.some((one) => one.name === name),
+    );
+  const isTakenFor = (target: Target) => (name: string) =>
+    isGroup(name) || isServedBesides(target, name);
   const opened = targets.flatMap((target, at) => {
     const row = rows[at] as TargetSettings;
     return row.discover === undefined
       ? []
-      : [{ target, list: new Discovery(target, row, changed) }];
+      : [{ target, list: new Discovery(target, row, { changed, isTaken: isTakenFor(target) }) }];
   });
   return {
     async begin(log: Logger, before?: Providers): Promise<void> {
@@ -237,13 +256,17 @@ function shuffled(tier: readonly Candidate[], random: () => number): Candidate[]
   return result;
 }
 
-function open(row: TargetSettings, { timeouts, circuit_breaker }: Settings): Target {
+function open(
+  row: TargetSettings,
+  { timeouts, circuit_breaker }: Settings,
+  credentials: Credentials,
+): Target {
   const url = urlOf(row);
   // Each HTTP/1.1 stream holds a connection, so their number is not limited here.
   const pool = connectionsTo(url.origin, timeouts);
   const shape = shapeOf(row);
   const wire = spokenBy(row);
-  const credential = openCredential(row, wire);
+  const credential = credentials.open(row, wire);
   return {
     id: row.id,
     provider: providerOf(row),

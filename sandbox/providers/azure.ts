@@ -1,4 +1,4 @@
-import { answer, relay, standIn, type Visit } from './relay';
+import { answer, relay, relayForm, standIn, type Visit } from './relay';
 
 /**
  * Azure OpenAI in both forms, and Claude beside it: `api-key`, or a bearer of Entra; the dated form
@@ -56,6 +56,8 @@ async function deployed(
     );
   const text = JSON.stringify(body);
   if (text.includes('filter this')) return filtered(visit);
+  const type = visit.headers['content-type'] ?? '';
+  if (type.startsWith('multipart/')) return relayForm(visit, `/v1${path}`, type);
   await relay(visit, `/v1${path}`, { ...body, model: standIn(deployment) });
 }
 

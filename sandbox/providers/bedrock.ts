@@ -36,6 +36,8 @@ const known = new Set([
   'output_config',
   'context_management',
 ]);
+// As its documents say, and as the client of Claude's maker sends it.
+const version = /^(?:bedrock-2023-05-31|202[6-9]-\d\d-\d\d)$/;
 const known_betas =
   /^(?:computer-use|interleaved-thinking|context-|output-128k|effort|tool-|token-)/;
 
@@ -78,7 +80,7 @@ async function invoke(visit: Visit, model: string, is_stream: boolean): Promise<
   const unknown = Object.keys(body).find((name) => !known.has(name));
   const invalid = (message: string) => refuse(visit, 400, 'ValidationException', message);
   if (unknown !== undefined) return invalid(`${unknown}: Extra inputs are not permitted`);
-  if (body.anthropic_version !== 'bedrock-2023-05-31') return invalid('invalid anthropic_version');
+  if (!version.test(String(body.anthropic_version))) return invalid('invalid anthropic_version');
   const betas = (body.anthropic_beta ?? []) as string[];
   if (!betas.every((beta) => known_betas.test(beta))) return invalid('invalid beta flag');
   if (JSON.stringify(body).includes('"scope"')) return invalid('cache_control.scope: Extra inputs');

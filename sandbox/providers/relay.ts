@@ -21,6 +21,7 @@ const NAMES: readonly [RegExp, string][] = [
   [/embed/, 'text-embedding-3-small'],
   [/whisper|transcri/, 'whisper-1'],
   [/tts/, 'gpt-4o-mini-tts'],
+  [/moderation/, 'omni-moderation-latest'],
 ];
 
 /** The sandbox's model that answers for one of a provider's name. */
@@ -49,6 +50,22 @@ export async function relay(visit: Visit, path: string, body: object): Promise<v
   visit.res.writeHead(answer.statusCode, { 'content-type': type });
   answer.body.on('error', () => visit.res.destroy());
   answer.body.pipe(visit.res);
+}
+
+/** Relays a form with a sound, under the name of the sandbox's own model. */
+export async function relayForm(
+  { bytes, res, models_url }: Visit,
+  path: string,
+  type: string,
+): Promise<void> {
+  const text = bytes.toString('latin1').replace(/(name="model"\r\n\r\n)[^\r]+/, '$1whisper-1');
+  const given = await request(`${models_url}${path}`, {
+    method: 'POST',
+    headers: { 'content-type': type, authorization: 'Bearer sandbox' },
+    body: Buffer.from(text, 'latin1'),
+  });
+  res.writeHead(given.statusCode, { 'content-type': String(given.headers['content-type']) });
+  given.body.pipe(res);
 }
 
 /** Answers with JSON. */

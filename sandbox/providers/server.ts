@@ -1,6 +1,7 @@
 import { createServer, type Server } from 'node:http';
 import { type AzureOptions, serveAzure } from './azure';
 import { type BedrockOptions, serveBedrock } from './bedrock';
+import { servePlain } from './plain';
 import { answer, type Visit } from './relay';
 import { serveGemini, serveMistral } from './strict';
 import { type EntraOptions, type StsOptions, serveEntra, serveSts } from './tokens';
@@ -12,15 +13,17 @@ export interface ProviderOptions {
   bedrock: BedrockOptions;
   vertex: VertexOptions;
   azure: AzureOptions;
+  /** Keys that the others take, below `/plain/<kind>`. */
+  keys: ReadonlySet<string>;
   sts: StsOptions;
   entra: EntraOptions;
 }
 
 /**
  * Providers that have a front of their own, each below its name: `/bedrock`, `/vertex`, `/azure`,
- * `/mistral`, `/gemini`; and who gives tokens: Google's `/token`, `/sts`, `/entra`. Each checks
- * what the real one would, and lets the sandbox's models answer behind it. `seen` is told of each
- * request.
+ * `/mistral`, `/gemini`, the others below `/plain`; and who gives tokens: Google's `/token`,
+ * `/sts`, `/entra`. Each checks what the real one would, and lets the sandbox's models answer
+ * behind it. `seen` is told of each request.
  */
 export function createProviderServer(
   options: ProviderOptions,
@@ -60,6 +63,7 @@ async function serve(name: string, visit: Visit, options: ProviderOptions): Prom
   if (name === 'azure') return serveAzure(visit, options.azure);
   if (name === 'mistral') return serveMistral(visit);
   if (name === 'gemini') return serveGemini(visit);
+  if (name === 'plain') return servePlain(visit, options.keys);
   answer(visit, 404, { error: { message: `There is no provider ${name}.` } });
 }
 

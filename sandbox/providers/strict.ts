@@ -26,6 +26,9 @@ const gemini = new Set([
   'stream_options',
   'seed',
   'extra_body',
+  'input',
+  'dimensions',
+  'encoding_format',
 ]);
 
 /** Mistral: 422 with a list of what is wrong, and no `error` member. */

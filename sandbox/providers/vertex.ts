@@ -47,6 +47,8 @@ const predicted =
   /^\/v1\/projects\/([\w-]+)\/locations\/([\w-]+)\/publishers\/anthropic\/models\/([^/:]+):(rawPredict|streamRawPredict)$/;
 const chatted =
   /^\/v1\/projects\/([\w-]+)\/locations\/([\w-]+)\/endpoints\/openapi(\/chat\/completions)$/;
+// As its documents say, and as the client of Claude's maker sends it.
+const version = /^(?:vertex-2023-10-16|202[6-9]-\d\d-\d\d)$/;
 const refused_members = new Set(['model', 'service_tier', 'inference_geo', 'speed']);
 
 export async function serveVertex(visit: Visit, options: VertexOptions): Promise<void> {
@@ -67,7 +69,7 @@ export async function serveVertex(visit: Visit, options: VertexOptions): Promise
   const unknown = Object.keys(body).find((name) => refused_members.has(name));
   if (unknown !== undefined)
     return refuse(visit, 400, 'INVALID_ARGUMENT', `${unknown}: Extra inputs are not permitted`);
-  if (body.anthropic_version !== 'vertex-2023-10-16')
+  if (!version.test(String(body.anthropic_version)))
     return refuse(visit, 400, 'INVALID_ARGUMENT', 'anthropic_version is wrong.');
   if ((found[4] === 'streamRawPredict') !== (body.stream === true))
     return refuse(visit, 400, 'INVALID_ARGUMENT', 'The path and "stream" differ.');

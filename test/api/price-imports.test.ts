@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { runPrices } from '../../api/admin-prices';
-import type { Db } from '../../domain/sql';
+import { type Db, many } from '../../domain/sql';
 import { type CallApi, refusal, startApi } from '../support/api';
 import { platformKey } from '../support/keys';
 
@@ -13,13 +13,18 @@ let close: () => Promise<void>;
 let key: string;
 let dir: string;
 
-beforeEach(async () => {
+beforeAll(async () => {
   ({ db, call, close } = await startApi());
   key = await platformKey(db);
+});
+
+beforeEach(async () => {
+  for (const table of ['model_prices', 'price_imports', 'gateway_configs'])
+    await many(db, `delete from ${table}`);
   dir = mkdtempSync(path.join(os.tmpdir(), 'prices-'));
 });
 
-afterEach(() => close());
+afterAll(() => close());
 
 const post = (to: string, body: object) => call('post', to, { key, body });
 const get = (from: string) => call('get', from, { key });

@@ -46,7 +46,7 @@ export const gateway: Record<string, string> = {
   routes: 'call families key mcp models pipeline providers sockets stages',
   'family-table': 'config families routes sockets',
   'kind-table': 'providers',
-  notices: 'call config control-plane',
+  notices: 'call config control-plane providers',
   adopt: 'call config counting families notices stages',
   reports: 'call',
   configuration: 'adopt call config control-plane reports',

@@ -6,6 +6,7 @@ import {
   type Kind,
   openaiWire,
   type Place,
+  versionFor,
   type Wire,
 } from '../kind';
 
@@ -22,9 +23,9 @@ function invoked({ region }: Place): Wire {
     drop_inside: { cache_control: ['scope'] },
     betas: claude_betas,
     has_betas_inside: true,
-    members: ({ betas }) => ({
-      anthropic_version: VERSION,
-      anthropic_beta: betas.length === 0 ? undefined : betas,
+    members: (asked) => ({
+      anthropic_version: versionFor(asked, VERSION),
+      anthropic_beta: asked.betas.length === 0 ? undefined : asked.betas,
     }),
     path: invokePath,
     loadUnframer: async () => (await import('../event-stream.ts')).openEventStream,

@@ -5,6 +5,7 @@ import {
   type Kind,
   openaiWire,
   type Place,
+  versionFor,
   type Wire,
 } from '../kind';
 import { withThoughts } from '../thoughts';
@@ -31,7 +32,7 @@ function predicted(place: Place): Wire {
     drop: ['model', ...claude_refused],
     drop_inside: { cache_control: ['scope'] },
     betas: claude_betas,
-    members: () => ({ anthropic_version: VERSION }),
+    members: (asked) => ({ anthropic_version: versionFor(asked, VERSION) }),
     path: ({ model, is_stream }) => {
       const name = encodeURIComponent(model).replaceAll('%40', '@');
       const method = is_stream ? 'streamRawPredict' : 'rawPredict';

@@ -75,14 +75,16 @@ export class AwsSigner {
   /** The headers of one attempt: each has a signature of its own time. */
   async headersFor({ method, path: raw, body }: Outbound): Promise<Record<string, string>> {
     const keys = await this.keys.current();
-    const [pathname = '/', search = ''] = raw.split('?');
+    const at = raw.indexOf('?');
+    const pathname = at < 0 ? raw : raw.slice(0, at);
+    const search = new URLSearchParams(at < 0 ? '' : raw.slice(at));
     const signed = await this.signer.sign(
       {
         method,
         protocol: 'https:',
         hostname: this.host,
         path: pathname,
-        query: queryOf(search),
+        query: Object.fromEntries([...search.keys()].map((name) => [name, search.getAll(name)])),
         headers: { host: this.host },
         body,
       },
@@ -97,12 +99,6 @@ export class AwsSigner {
     const keys = this.made.get(sent);
     return keys !== undefined && this.keys.refuse(keys);
   }
-}
-
-/** All values of each name. */
-function queryOf(search: string): Record<string, string[]> {
-  const given = new URLSearchParams(search);
-  return Object.fromEntries([...given.keys()].map((name) => [name, given.getAll(name)]));
 }
 
 /** What gives keys: those of variables, or of the chain; of a role if one is named. */

@@ -9,22 +9,49 @@ import { type Lasting, Renewal } from './renewal';
 
 const nothing: Credential = { headers: {} };
 
-/** The credential of a target; a package that it needs is loaded by its first request. */
-export function openCredential(row: TargetSettings, wire: Wire): Credential {
-  const way = wayOf(row);
-  const { scope = '', aws_service } = kindOf(row);
-  if (way.form === 'key') return keyed(way, wire);
-  if (way.form === 'google')
-    return byToken(async () => (await import('./google.ts')).googleToken(way.google, scope));
-  if (way.form === 'entra')
-    return byToken(async () => (await import('./entra.ts')).entraToken(way.entra, scope));
-  if (way.form !== 'aws') return nothing;
-  const { region = '' } = row;
-  const service = aws_service?.(placeOf(row)) ?? '';
-  return signed(async () => {
-    const { AwsSigner } = await import('./aws.ts');
-    return new AwsSigner({ auth: way.aws, region, service, host: urlOf(row).host });
-  });
+/**
+ * The credentials of one configuration. Those whose tokens live are the same objects as in the
+ * configuration before it, as long as they are made of the same: a reload asks for no token.
+ */
+export class Credentials {
+  private readonly before: ReadonlyMap<string, Credential>;
+  private readonly living = new Map<string, Credential>();
+
+  constructor(before?: Credentials) {
+    this.before = before?.living ?? new Map();
+  }
+
+  /** That of a target; a package that it needs is loaded by its first request. */
+  open(row: TargetSettings, wire: Wire): Credential {
+    const way = wayOf(row);
+    const { scope = '', aws_service } = kindOf(row);
+    if (way.form === 'none') return nothing;
+    if (way.form === 'key') return keyed(way, wire);
+    if (way.form === 'google')
+      return this.alive([way, scope], () =>
+        byToken(async () => (await import('./google.ts')).googleToken(way.google, scope)),
+      );
+    if (way.form === 'entra')
+      return this.alive([way, scope], () =>
+        byToken(async () => (await import('./entra.ts')).entraToken(way.entra, scope)),
+      );
+    const { region = '' } = row;
+    const service = aws_service?.(placeOf(row)) ?? '';
+    const { host } = urlOf(row);
+    return this.alive([way, region, service, host], () =>
+      signed(async () => {
+        const { AwsSigner } = await import('./aws.ts');
+        return new AwsSigner({ auth: way.aws, region, service, host });
+      }),
+    );
+  }
+
+  private alive(made_of: unknown, open: () => Credential): Credential {
+    const name = JSON.stringify(made_of);
+    const credential = this.living.get(name) ?? this.before.get(name) ?? open();
+    this.living.set(name, credential);
+    return credential;
+  }
 }
 
 function keyed({ variable, file }: Extract<AuthWay, { form: 'key' }>, wire: Wire): Credential {

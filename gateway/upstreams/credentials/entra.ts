@@ -37,7 +37,9 @@ function machineToken(scope: string) {
   const application = new ManagedIdentityApplication(
     userAssignedClientId ? { managedIdentityIdParams: { userAssignedClientId } } : undefined,
   );
-  return application.acquireToken({ resource: scope.replace(/\/\.default$/, '') });
+  const resource = scope.replace(/\/\.default$/, '');
+  // The package's cache outlives the application, and would answer with what was refused.
+  return application.acquireToken({ resource, forceRefresh: true });
 }
 
 function applicationOf(

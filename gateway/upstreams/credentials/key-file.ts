@@ -19,7 +19,7 @@ export class KeyFile {
 
   /** Throws if the file cannot be read and never could. */
   current(): string {
-    if (this.now() - this.looked_at < LOOK_MS) return this.key;
+    if (this.key !== '' && this.now() - this.looked_at < LOOK_MS) return this.key;
     this.looked_at = this.now();
     try {
       this.read();
@@ -33,7 +33,11 @@ export class KeyFile {
   /** The provider refused this key. True if the file has another one now. */
   refuse(key: string): boolean {
     this.looked_at = Number.NEGATIVE_INFINITY;
-    return this.current() !== key;
+    try {
+      return this.current() !== key;
+    } catch {
+      return false;
+    }
   }
 
   private read(): void {

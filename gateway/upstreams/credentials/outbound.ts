@@ -28,9 +28,17 @@ const SHOWN_CHARACTERS = 300;
 
 /** A message of a failure for the log, without what looks like a token or a key. */
 export function withoutTokens(message: string): string {
-  return message
-    .slice(0, SHOWN_CHARACTERS)
-    .replaceAll(/\b(?:eyJ|ya29\.|ASIA|AKIA|sk-)[\w.+/=-]+/g, '[credential]');
+  return (
+    message
+      .slice(0, SHOWN_CHARACTERS)
+      .replaceAll(/\b(?:eyJ|ya29\.|ASIA|AKIA|ABSK|AIza|sk-|gsk_|xai-)[\w.+/=-]+/g, '[credential]')
+      .replaceAll(
+        /(Bearer |(?:key|secret|token|password|assertion)["']?\s*[=:]\s*["']?)[^\s"'&,]{6,}/gi,
+        '$1[credential]',
+      )
+      // What is as long and as mixed as no word is.
+      .replaceAll(/\b(?=[\w+/=-]*\d)(?=[\w+/=-]*[A-Za-z])[\w+/=-]{32,}/g, '[credential]')
+  );
 }
 
 // Shorter ones are words that a message may hold by chance.

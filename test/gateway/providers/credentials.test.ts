@@ -154,6 +154,25 @@ test('a role of AWS is taken with its external id, and its keys sign until they 
   expect(visits.map(({ url }) => url.split('/')[1])).toEqual(['bedrock', 'sts', 'bedrock']);
 });
 
+test('tokens that end after seconds fail no request, and are renewed beside them', async () => {
+  const { vertex } = options;
+  const lifetime_s = vertex.lifetime_s;
+  vertex.lifetime_s = 5;
+  const [target] = targets().filter(({ id }) => id === 'gcp-claude');
+  const at = await openSold({}, [target as object]);
+  const before = vertex.tokens.size;
+  const sent = new Set<unknown>();
+  while (vertex.tokens.size < before + 4) {
+    const wave = Array.from({ length: 4 }, () => ask('gcp-claude', 'Hello', { at }));
+    expect((await Promise.all(wave)).map(({ status }) => status)).toEqual([200, 200, 200, 200]);
+    for (const { url, headers } of visits)
+      if (url.startsWith('/vertex')) sent.add(headers.authorization);
+  }
+  vertex.lifetime_s = lifetime_s;
+  // None was given that nobody used, but for the one that has just come.
+  expect(sent.size).toBeGreaterThanOrEqual(vertex.tokens.size - before - 1);
+}, 60_000);
+
 /** Asks the sandbox in the place of Entra. */
 const network = (): INetworkModule => {
   const ask_there = async (

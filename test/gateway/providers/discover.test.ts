@@ -184,3 +184,29 @@ test('a list that never ends is left after its bound, and what was known stays',
   other.closeAllConnections();
   other.close();
 });
+
+test('a list diverts no name that another provider serves, nor that of a group', async () => {
+  listed = ['gpt-5.4', 'mine', 'best'];
+  const targets = [
+    { id: 'openai', kind: 'openai', auth: 'none', base_url, models: ['gpt-5.4'] },
+    { id: 'own', kind: 'vllm', base_url, auth: 'none', discover: true },
+  ];
+  const model_groups = [{ name: 'best', models: ['gpt-5.4'] }];
+  const { gateway } = await world.openGateway({
+    settings: {
+      providers: {
+        targets: [
+          { ...targets[0], kind: 'compatible', provider: 'openai', shape: 'openai' },
+          targets[1],
+        ],
+      },
+      model_groups,
+    },
+  });
+  const { providers } = gateway.snapshot;
+  const family = { name: 'chat_completions', shapes: ['openai' as const] };
+  const waysTo = (name: string) => providers.route(name, family, null)?.prices;
+  expect(waysTo('gpt-5.4')).toEqual([{ provider: 'openai', model: 'gpt-5.4' }]);
+  expect(waysTo('best')).toEqual([{ provider: 'openai', model: 'gpt-5.4' }]);
+  expect(waysTo('mine')).toEqual([{ provider: 'vllm', model: 'mine' }]);
+});

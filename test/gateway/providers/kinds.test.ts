@@ -1,77 +1,9 @@
-import { blankPrice } from '../../../domain/ledger/pricing';
 import { openaiWire } from '../../../gateway/providers/kind';
 import { kinds } from '../../../gateway/providers/table';
-import {
-  chat,
-  gatewayKey,
-  lastCharge,
-  message,
-  openWorld,
-  post,
-  type World,
-} from '../../support/gateway';
-import { makePrice } from '../../support/ledger';
-import { openScripted, type Scripted } from '../../support/upstream';
+import { gatewayKey, message, post } from '../../support/gateway';
+import { ask, completion, hello, openKind, upstream, usage, world } from './kinded';
 
 // What a kind sends, how it is priced, and which families it serves.
-
-let world: World;
-let upstream: Scripted;
-
-beforeAll(async () => {
-  world = await openWorld();
-  upstream = await openScripted();
-  const price = { ...blankPrice, tiers: null, input_per_1m: 1, output_per_1m: 10 };
-  for (const provider of ['azure', 'mistral', 'openai', 'acme', 'bedrock', 'deepseek'])
-    await makePrice(world.api.db, { ...price, provider, model: 'the-model' });
-});
-afterAll(async () => {
-  await world.close();
-  await upstream.close();
-});
-
-const usage = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110 };
-const completion = JSON.stringify({
-  id: 'x',
-  object: 'chat.completion',
-  model: 'what-it-says',
-  choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
-  usage,
-});
-const spoken = JSON.stringify({
-  id: 'x',
-  type: 'message',
-  role: 'assistant',
-  model: 'what-it-says',
-  content: [{ type: 'text', text: 'Hi' }],
-  stop_reason: 'end_turn',
-  usage: { input_tokens: 100, output_tokens: 10 },
-});
-
-const key = { auth: { key_env: 'TEST_MODELS_KEY' } };
-
-async function openKind(target: object, base = '/base') {
-  const row = {
-    id: 't',
-    base_url: `${upstream.url}${base}`,
-    ...key,
-    models: ['the-model'],
-    ...target,
-  };
-  return (await world.openGateway({ settings: { providers: { targets: [row] } } })).url;
-}
-
-async function ask(url: string, body: object, route = '/v1/chat/completions', headers = {}) {
-  const caller = await gatewayKey(world.api, world.org.org_id);
-  const answer = await post(`${url}${route}`, caller, body, headers);
-  return {
-    ...answer,
-    arrived: upstream.arrived.at(-1),
-    charge: () => lastCharge(world, world.org.org_id),
-  };
-}
-
-const hello = { ...chat('Hello'), model: 'the-model' };
 
 test('the name that clients say, the name on the wire and the name on the bill are three', async () => {
   const models = [{ name: 'public', upstream: 'prod-54', price_as: 'the-model' }];
@@ -191,6 +123,24 @@ test('usage is not asked of a provider that gives it unasked, and is read where 
   expect((await charge()).actual_cost_nanos).toBe(200_000n);
 });
 
+test('chunks of Azure pass untouched: filters without a choice, a choice without a delta', async () => {
+  const url = await openKind({ kind: 'azure', api_version: '2024-10-21' });
+  const chunk = (more: object) =>
+    `data: ${JSON.stringify({ id: 'x', object: 'chat.completion.chunk', model: '', ...more })}\n\n`;
+  const filters = { prompt_filter_results: [{ prompt_index: 0, content_filter_results: {} }] };
+  const said = [
+    chunk({ choices: [], ...filters }),
+    chunk({ choices: [{ index: 0, delta: { role: 'assistant', content: 'Hi' } }] }),
+    chunk({ choices: [{ index: 0, content_filter_offsets: { check_offset: 1 } }] }),
+    chunk({ choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] }),
+  ];
+  upstream.play([...said, chunk({ choices: [], usage }), 'data: [DONE]\n\n']);
+  const { status, text, charge } = await ask(url, { ...hello, stream: true });
+  // The client has not asked for the chunk of usage.
+  expect([status, text]).toEqual([200, `${said.join('')}data: [DONE]\n\n`]);
+  expect((await charge()).actual_cost_nanos).toBe(200_000n);
+});
+
 test('a new provider of a known wire is one row, and nothing else', async () => {
   kinds.set('acme', {
     name: 'acme',
@@ -222,69 +172,4 @@ test('a new provider of a known wire is one row, and nothing else', async () => 
   const { status: refused } = await ask(url, { model: 'the-model', input: 'a' }, '/v1/embeddings');
   expect(refused).toBe(404);
   kinds.delete('acme');
-});
-
-// What Claude Code sends, as far as its other sellers refuse it.
-const code_headers = {
-  'anthropic-version': '2023-06-01',
-  'anthropic-beta':
-    'claude-code-20250219, interleaved-thinking-2025-05-14,prompt-caching-scope-2026-01-05',
-};
-const code_body = {
-  ...message('Hello', { model: 'the-model' }),
-  service_tier: 'auto',
-  metadata: { user_id: 'u' },
-  system: [
-    { type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral', scope: 'global' } },
-  ],
-};
-
-test('what is left out is told to the log, once for each name', async () => {
-  const row = { id: 't', base_url: `${upstream.url}/base`, ...key, models: ['the-model'] };
-  const targets = [{ ...row, kind: 'bedrock', region: 'eu-west-1' }];
-  const made = await world.openGateway({ settings: { providers: { targets } } });
-  const told: unknown[] = [];
-  made.gateway.log.info = (given: unknown) => void told.push(given);
-  for (let count = 0; count < 3; count += 1) {
-    upstream.play([spoken], 'application/json');
-    await ask(made.url, code_body, '/v1/messages', code_headers);
-  }
-  expect(told).toEqual([
-    { target: 't', names: ['claude-code-20250219', 'prompt-caching-scope-2026-01-05'] },
-    { target: 't', names: ['service_tier', 'cache_control.scope'] },
-  ]);
-});
-
-test.each([
-  [{ kind: 'bedrock', region: 'eu-west-1' }, '/base/model/eu.anthropic.claude%3A0/invoke'],
-  [{ kind: 'bedrock', region: 'eu-west-1', endpoint: 'mantle' }, '/base/v1/messages'],
-  [{ kind: 'deepseek', shape: 'anthropic' }, '/base/v1/messages'],
-  [{ kind: 'azure', shape: 'anthropic' }, '/base/v1/messages'],
-])('headers and members of a coding agent are filtered for %j', async (target, path) => {
-  const models = [{ name: 'the-model', upstream: 'eu.anthropic.claude:0' }];
-  const url = await openKind({ ...target, models });
-  upstream.play([spoken], 'application/json');
-  const { status, arrived, charge } = await ask(url, code_body, '/v1/messages', code_headers);
-  expect(status).toBe(200);
-  expect(arrived?.path).toBe(path);
-  const { body = {}, headers = {} } = arrived ?? {};
-  if (target.kind === 'bedrock') {
-    expect(body).not.toHaveProperty('service_tier');
-    expect(JSON.stringify(body)).not.toContain('scope');
-    expect(body.system).toMatchObject([{ cache_control: { type: 'ephemeral' } }]);
-  }
-  if (path.endsWith('invoke')) {
-    expect(headers['anthropic-beta']).toBeUndefined();
-    expect(headers['anthropic-version']).toBeUndefined();
-    expect(body).not.toHaveProperty('model');
-    expect(body).toMatchObject({
-      anthropic_version: 'bedrock-2023-05-31',
-      anthropic_beta: ['interleaved-thinking-2025-05-14'],
-      metadata: { user_id: 'u' },
-    });
-  } else if (target.kind === 'bedrock')
-    expect(headers['anthropic-beta']).toBe('interleaved-thinking-2025-05-14');
-  else if (target.kind === 'deepseek') expect(headers['anthropic-beta']).toBeUndefined();
-  else expect(headers['anthropic-beta']).toBe(code_headers['anthropic-beta']);
-  expect((await charge()).actual_cost_nanos).toBe(200_000n);
 });

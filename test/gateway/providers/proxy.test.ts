@@ -8,6 +8,7 @@ import { chat, gatewayKey, openWorld, post, type World } from '../../support/gat
 let world: World;
 let proxy: Server;
 const asked: string[] = [];
+const { HTTPS_PROXY, NO_PROXY } = process.env;
 
 beforeAll(async () => {
   world = await openWorld();
@@ -23,6 +24,8 @@ beforeAll(async () => {
 afterAll(async () => {
   delete process.env.HTTPS_PROXY;
   delete process.env.NO_PROXY;
+  if (HTTPS_PROXY !== undefined) process.env.HTTPS_PROXY = HTTPS_PROXY;
+  if (NO_PROXY !== undefined) process.env.NO_PROXY = NO_PROXY;
   proxy.closeAllConnections();
   proxy.close();
   await world.close();

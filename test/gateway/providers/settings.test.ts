@@ -9,10 +9,12 @@ import { urlOf } from '../../../gateway/config/targets';
 beforeAll(() => {
   process.env.TEST_MODELS_KEY = 'upstream-secret';
 });
-afterEach(() => {
+function forget() {
   delete process.env.GATEWAY_AMBIENT_AUTH;
   delete process.env.GATEWAY_AMBIENT_ORIGINS;
-});
+}
+beforeEach(forget);
+afterEach(forget);
 
 const key = { auth: { key_env: 'TEST_MODELS_KEY' } };
 const parse = (...targets: object[]) =>

@@ -1,5 +1,7 @@
+import { adopt } from '../../../gateway/adopt';
+import { openSnapshot } from '../../../gateway/call/snapshot';
 import { gatewayKey, lastCharge, post } from '../../support/gateway';
-import { ask, clock, openSold, options, targets, url, visits, world } from './sold';
+import { ask, clock, openSold, openTold, options, targets, url, visits, world } from './sold';
 
 // The same models by every way in: asked as each provider wants it, and charged alike.
 
@@ -71,15 +73,66 @@ test('each attempt has a signature of its own', async () => {
 });
 
 test('a clock that is ten minutes off is told to the operator, and to no client', async () => {
+  const { made, told } = await openTold();
   clock.off_ms = 600_000;
-  const { status, text } = await ask('aws-claude', 'Hello');
+  const { status, text } = await ask('aws-claude', 'Hello', { at: made.url });
   clock.off_ms = 0;
   expect([status, text]).toEqual([
     502,
     expect.stringContaining("The provider refused this gateway's own account."),
   ]);
   expect(text).not.toContain('ignature');
+  expect(told).toEqual([
+    [
+      { target: 'aws-claude', status: 403, err_message: expect.stringContaining('expired') },
+      "a provider refuses this gateway's own account: set the clock of this machine",
+    ],
+  ]);
 });
+
+test('no token, key or signature stands in the log, whatever fails', async () => {
+  const { made, told } = await openTold();
+  options.vertex.is_down = true;
+  await ask('gcp-claude', 'Hello', { at: made.url });
+  options.vertex.is_down = false;
+  await ask('gcp-claude', 'Hello', { at: made.url });
+  for (const token of options.vertex.tokens.keys()) options.vertex.tokens.set(token, 0);
+  options.vertex.is_down = true;
+  await ask('gcp-claude', 'Hello', { at: made.url });
+  options.vertex.is_down = false;
+  clock.off_ms = 600_000;
+  await ask('aws-claude', 'Hello', { at: made.url });
+  clock.off_ms = 0;
+  await ask('aws-claude', 'Hello [[fault:throttled]]', { at: made.url });
+  const log = JSON.stringify(told);
+  expect(told.length).toBeGreaterThanOrEqual(3);
+  for (const secret of [
+    ...options.vertex.tokens.keys(),
+    'aws-secret',
+    'AWS4-HMAC',
+    'azure-key',
+    'BEGIN PRIVATE',
+  ])
+    expect(log).not.toContain(secret);
+}, 60_000);
+
+test.each([
+  ['exception after=0', {}, 429, 2],
+  // What was damaged may have been billed, so that the operator decides.
+  ['crc after=0', {}, 502, 1],
+  ['crc after=0', { after_uncertain: true }, 502, 2],
+])(
+  '%s before a byte of an answer, with %j: the next target',
+  async (fault, fallback, status, asked) => {
+    const models = [{ name: 'aws-claude', upstream: 'eu.anthropic.claude', price_as: 'claude' }];
+    const [first, second] = targets().map((row) => ({ ...row, models }));
+    const rows = [{ ...first, weight: 1_000_000 }, second];
+    const at = await openSold({ providers: { targets: rows, fallback } });
+    const answer = await ask('aws-claude', `Hello [[fault:${fault} ]]`, { at, stream: true });
+    // The sandbox answers alike at both.
+    expect([answer.status, visits.length]).toEqual([status, asked]);
+  },
+);
 
 test.each([
   ['throttled', 429],
@@ -182,4 +235,18 @@ test('a filter of Azure is told in its words, with its code', async () => {
       error: { code: 'content_filter', message: expect.stringContaining('was filtered') },
     });
   }
+});
+
+test('a configuration that is read again goes on with the tokens of the one before', async () => {
+  const { vertex } = options;
+  const made = await world.openGateway({ settings: { providers: { targets: targets() } } });
+  expect((await ask('gcp-claude', 'Hello', { at: made.url })).status).toBe(200);
+  const before = vertex.tokens.size;
+  const { gateway } = made;
+  const changed = { ...gateway.snapshot.settings, body_limit_bytes: 77_777 };
+  await adopt(gateway, openSnapshot(changed, gateway));
+  options.vertex.is_down = true;
+  const { status } = await ask('gcp-claude', 'Hello', { at: made.url });
+  options.vertex.is_down = false;
+  expect([status, vertex.tokens.size]).toEqual([200, before]);
 });

@@ -118,12 +118,17 @@ export const targets = () => {
   ];
 };
 
+// Files of tests share the variables of their process.
+let before: NodeJS.ProcessEnv;
+
 beforeAll(async () => {
+  before = { ...process.env };
   world = await openWorld();
   const keys = new Map([['AKIATEST', { secret: 'aws-secret' }]]);
   const bearers = new Set<string>();
   options = {
     models_url: world.models_url,
+    keys: new Set(['upstream-secret']),
     sts: {
       keys,
       role_arn: 'arn:aws:iam::123456789012:role/svc',
@@ -196,6 +201,8 @@ beforeAll(async () => {
   url = await openSold();
 });
 afterAll(async () => {
+  for (const name of Object.keys(process.env)) if (!(name in before)) delete process.env[name];
+  Object.assign(process.env, before);
   await world.close();
   server.closeAllConnections();
   server.close();
@@ -221,4 +228,13 @@ export async function ask(
   visits.length = 0;
   const answer = await post(`${at}${path_of}`, caller, body, more.headers);
   return { ...answer, charge: () => lastCharge(world, world.org.org_id) };
+}
+
+/** A gateway whose warnings and errors are kept. */
+export async function openTold() {
+  const made = await world.openGateway({ settings: { providers: { targets: targets() } } });
+  const told: unknown[][] = [];
+  const keep = (...given: unknown[]) => void told.push(given);
+  Object.assign(made.gateway.log, { info: keep, warn: keep, error: keep });
+  return { made, told };
 }

@@ -232,3 +232,22 @@ test('response_format beside text.format, and on Messages, is answered 422', asy
     expect(JSON.parse(text).error.param).toBe('response_format');
   }
 });
+
+test.each([
+  ['Claude Code', { 'x-claude-code-session-id': 'c-1' }, {}, 'c-1'],
+  ['Codex', { 'session-id': 'x-1' }, {}, 'x-1'],
+  ['an older Codex', { session_id: 'x-2' }, {}, 'x-2'],
+  [
+    'both, Claude Code first',
+    { 'session-id': 'x-3', 'x-claude-code-session-id': 'c-3' },
+    {},
+    'c-3',
+  ],
+  ['our own header goes first', { 'session-id': 'x-4', 'x-session-id': 'own' }, {}, 'own'],
+  ['a member of the body goes first', { 'session-id': 'x-5' }, { session_id: 'own' }, 'own'],
+  ['one that is too long names none', { 'session-id': 'x'.repeat(201) }, {}, null],
+])('the session that an agent names: %s', async (_, headers, more, expected) => {
+  const body = { ...chat('Hi'), ...more };
+  expect(await passed(world.url + path, body, headers)).toEqual(chat('Hi'));
+  expect(await lastSession()).toBe(expected);
+});

@@ -1,0 +1,169 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { parse } from 'yaml';
+import { blankPrice } from '../../../domain/ledger/pricing';
+import { shapeOf, spokenBy, type TargetSettings } from '../../../gateway/config/targets';
+import type { Served } from '../../../gateway/providers/kind';
+import { kinds } from '../../../gateway/providers/table';
+import { root } from '../../../runtime/root';
+import { chat, gatewayKey, lastCharge, message, post } from '../../support/gateway';
+import { makePrice } from '../../support/ledger';
+import { encode, good } from '../families/sound-forms';
+import { openSold, options, origin, world } from './sold';
+
+// Each target of docs/providers.md, as it is written there, and each family that it serves.
+
+const document = readFileSync(path.join(root, 'docs/providers.md'), 'utf8');
+const rows: TargetSettings[] = [...document.matchAll(/^### \w+\n\n```yaml\n([^`]+)```/gm)].flatMap(
+  ([, block = '']) => parse(block).providers.targets,
+);
+
+/** Where the sandbox stands in for a provider. */
+function placeOf(row: TargetSettings): string {
+  const { kind = 'own', shape, api_version } = row;
+  if (kind === 'azure') {
+    if (shape === 'anthropic') return '/azure/anthropic';
+    return api_version === undefined ? '/azure/openai/v1' : '/azure/openai';
+  }
+  if (kind === 'bedrock') return shape === 'openai' ? '/bedrock/openai/v1' : '/bedrock';
+  if (kind === 'vertex') return '/vertex/v1';
+  if (kind === 'gemini') return '/gemini/v1beta/openai';
+  if (kind === 'mistral') return '/plain/mistral/v1';
+  return `/plain/${kind}${shapeOf(row) === 'anthropic' ? '' : '/v1'}`;
+}
+
+type Asked = readonly [route: string, body: object, streams: boolean];
+const requests: Record<Served, (model: string, text: string) => Asked> = {
+  chat_completions: (model, text) => ['/v1/chat/completions', chat(text, { model }), true],
+  responses: (model, text) => [
+    '/v1/responses',
+    { model, input: text, max_output_tokens: 64 },
+    true,
+  ],
+  messages: (model, text) => ['/v1/messages', message(text, { model }), true],
+  messages_count_tokens: (model, text) => {
+    const { max_tokens: _, ...body } = message(text, { model });
+    return ['/v1/messages/count_tokens', body, false];
+  },
+  embeddings: (model, text) => ['/v1/embeddings', { model, input: text }, false],
+  completions: (model, text) => ['/v1/completions', { model, prompt: text, max_tokens: 64 }, true],
+  moderations: (model, text) => ['/v1/moderations', { model, input: text }, false],
+  audio_speech: (model, text) => [
+    '/v1/audio/speech',
+    { model, voice: 'alloy', input: text },
+    false,
+  ],
+  audio_transcriptions: (model) => ['/v1/audio/transcriptions', { model }, false],
+};
+const all_families = Object.keys(requests) as Served[];
+
+/** What the sandbox answers by, in a name that its provider would take. */
+function upstreamOf({ kind, shape }: TargetSettings, family: Served): string {
+  if (kind === 'bedrock' && shape === 'openai') return 'openai.gpt-oss-120b-1:0';
+  if (kind === 'vertex' && shape === 'openai') return 'google/gemini-3.8-flash';
+  if (family.startsWith('messages')) return 'claude-opus-5-5';
+  const names: Partial<Record<Served, string>> = {
+    embeddings: 'an-embed',
+    moderations: 'a-moderation',
+    audio_speech: 'a-tts',
+    audio_transcriptions: 'a-whisper',
+  };
+  return names[family] ?? 'a-chat';
+}
+
+function familiesOf(row: TargetSettings): readonly Served[] {
+  const { families } = spokenBy(row);
+  if (families !== undefined) return families;
+  return all_families.filter((one) => !one.startsWith('messages'));
+}
+
+/** Without the providers' own fronts, which are proved elsewhere, a cut answer is the sandbox's. */
+const cuts = (row: TargetSettings) => row.kind !== 'bedrock';
+
+let url: string;
+
+beforeAll(async () => {
+  const google = process.env.TEST_GOOGLE_FILE;
+  Object.assign(process.env, {
+    GATEWAY_AMBIENT_AUTH: 'aws,google,azure',
+    AWS_ACCESS_KEY_ID: 'AKIATEST',
+    AWS_SECRET_ACCESS_KEY: 'aws-secret',
+    AWS_BEARER_TOKEN_BEDROCK: 'bedrock-key',
+    GOOGLE_APPLICATION_CREDENTIALS: google,
+    GCP_SA: google,
+    AZURE_KEY: 'azure-key',
+  });
+  for (const [, name = ''] of document.matchAll(/_(?:env|ENV): (\w+)/g))
+    if (!/AWS|AZURE|GCP/.test(name)) process.env[name] = 'upstream-secret';
+  options.bedrock = { ...options.bedrock, region: 'eu-west-1' };
+  options.azure = {
+    ...options.azure,
+    deployments: { has: () => true } as unknown as ReadonlySet<string>,
+  };
+  const money = { input_per_1m: 2, output_per_1m: 8, per_minute: 0.006, audio_output_per_1m: 8 };
+  const targets = rows.map((row, at) => {
+    const { discover: _, region, ...rest } = row;
+    const models = familiesOf(row).map((family) => ({
+      name: `${row.id}/${family}`,
+      upstream: upstreamOf(row, family),
+      price_as: 'm',
+    }));
+    const { resource: __, ...located } = rest;
+    // In one region, as one sandbox stands for all of them.
+    const place = region === undefined ? {} : { region: 'eu-west-1' };
+    const base_url = `${origin}${placeOf(row)}`;
+    return { ...located, ...place, provider: `p${at}`, base_url, models };
+  });
+  for (const { provider } of targets)
+    await makePrice(world.api.db, { ...blankPrice, tiers: null, provider, model: 'm', ...money });
+  url = await openSold({}, targets);
+});
+
+async function ask(model: string, family: Served, text: string, stream: boolean) {
+  const caller = await gatewayKey(world.api, world.org.org_id);
+  const [route, body] = requests[family](model, text);
+  if (family !== 'audio_transcriptions')
+    return post(`${url}${route}`, caller, stream ? { ...body, stream } : body);
+  const form = encode(
+    good.map((part) => (part.name === 'model' ? { ...part, value: model } : part)),
+  );
+  return post(`${url}${route}`, caller, form.toString('latin1'), {
+    'content-type': 'multipart/form-data; boundary=b0undary',
+  });
+}
+
+test('there is a target of each kind', () => {
+  const found = new Set(rows.map(({ kind = 'compatible' }) => kind));
+  expect([...found].sort()).toEqual([...kinds.keys()].sort());
+});
+
+const cases = rows.flatMap((row) =>
+  familiesOf(row).map((family) => [row.id, family, row] as const),
+);
+
+test.each(cases)('%s serves %s: whole, in a stream, refused and cut', async (id, family, row) => {
+  const model = `${id}/${family}`;
+  const charge = () => lastCharge(world, world.org.org_id);
+  const is_free = family === 'messages_count_tokens';
+  const whole = await ask(model, family, 'Hello', false);
+  expect([whole.status, whole.status === 200 ? '' : whole.text]).toEqual([200, '']);
+  if (!is_free) expect((await charge()).actual_cost_nanos).toBeGreaterThan(0n);
+  const [, , streams] = requests[family](model, '');
+  if (!streams) return;
+  const streamed = await ask(model, family, 'Hello', true);
+  expect(streamed.status).toBe(200);
+  expect(streamed.text).toMatch(/Hello/);
+  const { actual_cost_nanos, outcome } = await charge();
+  expect([actual_cost_nanos > 0n, outcome]).toEqual([true, 'completed']);
+  const refused = await ask(model, family, '[[fault:error status=400]]', false);
+  expect([refused.status, JSON.parse(refused.text).error.message]).toEqual([
+    400,
+    expect.stringMatching(/\w/),
+  ]);
+  if (!cuts(row)) return;
+  const cut = await ask(model, family, 'Hello to you all [[fault:cut after=5]]', true);
+  expect(cut.status).toBe(200);
+  expect(cut.text).toMatch(/error/);
+  const { actual_cost_nanos: paid } = await charge();
+  expect(paid > 0n && paid <= actual_cost_nanos * 4n).toBe(true);
+});

@@ -1,0 +1,94 @@
+import { execFile, execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
+import path from 'node:path';
+import { promisify } from 'node:util';
+import { cacheFolder, childVariables } from '../../runtime/config';
+import { root } from '../../runtime/root';
+import { ask, options, origin, visits } from '../gateway/providers/sold';
+
+// The vendors' own clients speak to the sandbox of their providers, and so does the gateway: what
+// they send is the same.
+
+const files = ['package.json', 'package-lock.json', 'clients.cjs'];
+const from = path.join(root, 'test/long/vendors');
+
+/** The clients with the packages of their own lock file, installed once for each. */
+function installed(): string {
+  const hash = createHash('sha256');
+  for (const file of files.slice(0, 2)) hash.update(readFileSync(path.join(from, file)));
+  const folder = path.join(cacheFolder(), `vendors-${hash.digest('hex').slice(0, 16)}`);
+  mkdirSync(folder, { recursive: true });
+  for (const file of files) copyFileSync(path.join(from, file), path.join(folder, file));
+  // npm writes this file at its end.
+  if (!existsSync(path.join(folder, 'node_modules/.package-lock.json')))
+    execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: folder, env: process.env });
+  return folder;
+}
+
+interface Told {
+  name: string;
+  text?: string;
+  events?: string[];
+  broken?: string;
+  status?: number;
+  error?: string;
+}
+
+async function toldByClients(TOKEN: string): Promise<Map<string, Told>> {
+  const file = path.join(installed(), 'clients.cjs');
+  const env = { ...childVariables(), ORIGIN: origin, TOKEN };
+  const { stdout } = await promisify(execFile)(process.execPath, [file], { env });
+  const lines = stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Told);
+  return new Map(lines.map((one) => [one.name, one]));
+}
+
+/** The requests of one way in, without what differs by its nature. */
+function sentBy(prefix: string) {
+  return (
+    visits
+      .filter(({ url, body }) => url.startsWith(prefix) && !JSON.stringify(body).includes('fault'))
+      // Colons may stand in a path as they are, or encoded.
+      .map(({ path: at, body }) => ({ at: decodeURIComponent(at), body }))
+  );
+}
+
+test('the clients of the vendors prove the sandbox, and the gateway sends what they send', async () => {
+  await ask('gcp-claude', 'Hello');
+  const [token = ''] = options.vertex.tokens.keys();
+  visits.length = 0;
+  const told = await toldByClients(token);
+  const theirs = { bedrock: sentBy('/bedrock'), vertex: sentBy('/vertex') };
+  for (const name of ['bedrock, signed', 'bedrock, an ARN', 'bedrock, by its key', 'vertex']) {
+    const { text, events, error, broken } = told.get(name) as Told;
+    expect([name, error]).toEqual([name, undefined]);
+    expect(text).toContain('Hello');
+    expect(events?.at(0)).toBe('message_start');
+    expect(events?.at(-1)).toBe('message_stop');
+    if (name !== 'vertex') expect(broken).toContain('Too many tokens.');
+  }
+  expect(told.get('bedrock, a wrong key')).toMatchObject({
+    status: 403,
+    error: expect.stringContaining('signature'),
+  });
+
+  // As the clients of Claude's maker name it.
+  const { anthropic_version: version } = theirs.bedrock[0]?.body ?? {};
+  const headers = { 'anthropic-version': String(version) };
+  const ours = { bedrock: [] as object[], vertex: [] as object[] };
+  for (const model of ['aws-claude', 'aws-arn', 'aws-key']) {
+    for (const stream of [false, true]) {
+      await ask(model, 'Hello', { stream, headers });
+      ours.bedrock.push(...sentBy('/bedrock'));
+    }
+  }
+  for (const stream of [false, true]) {
+    await ask('gcp-claude', 'Hello', { stream, headers });
+    ours.vertex.push(...sentBy('/vertex'));
+  }
+  expect(ours.bedrock).toEqual(theirs.bedrock.slice(0, 6));
+  expect(ours.vertex).toEqual(theirs.vertex);
+}, 300_000);
