@@ -17,7 +17,7 @@ export interface Demand {
   untold: Some<Fees>;
   /** The most searches that the request allows, if it says so. */
   searches_max?: number;
-  service_tier?: string;
+  service_tier?: string | undefined;
   region?: string;
 }
 

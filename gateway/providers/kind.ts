@@ -65,6 +65,8 @@ export interface Wire {
   query?: (place: Place) => Readonly<Record<string, string>>;
   /** Absent: every family of its shape. */
   families?: readonly Served[];
+  /** What its list of models puts before their names. */
+  list_prefix?: string;
   /** False if it refuses `stream_options`, or gives its usage unasked. */
   stream_usage?: boolean;
   /** Its usage object in the words of the wire's maker, where its counts mean something else. */

@@ -3,6 +3,7 @@ import type { Funded } from '../call/call';
 import type { Price } from '../control-plane/client';
 import { encodingOf } from '../counting/tokenizer';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../families/caps';
+import type { Demand } from '../families/demand';
 import { withFees } from '../families/fees';
 import { isAnswer, type Measured, type Told } from '../families/reader';
 import { nothing_used } from '../families/usage';
@@ -32,7 +33,18 @@ export async function outcomeOf(
 ): Promise<Outcome> {
   const outcome = await tokensOf(call, candidate, measured, gave_up);
   if (outcome === refused || outcome.usage === undefined) return outcome;
-  return { ...outcome, usage: withFees(outcome.usage, measured, call.demand) };
+  return { ...outcome, usage: withFees(outcome.usage, measured, heardBy(candidate, call.demand)) };
+}
+
+/** What a request asks for as its provider heard it: not of a tier that its kind leaves out. */
+function heardBy({ target }: Candidate, demand: Demand): Demand {
+  if (demand.service_tier === undefined || hearsTier(target)) return demand;
+  return { ...demand, service_tier: undefined };
+}
+
+/** False for a kind that leaves out which tier of service is asked for. */
+export function hearsTier({ wire }: Candidate['target']): boolean {
+  return wire.drop?.includes('service_tier') !== true;
 }
 
 async function tokensOf(

@@ -16,7 +16,7 @@ import { nothing_used } from '../families/usage';
 import { emitCompleted } from './completed';
 import { costOf } from './cost';
 import { confirmKey, strangerIn } from './identify';
-import { completionCeiling } from './outcome';
+import { completionCeiling, hearsTier } from './outcome';
 import { pay } from './pay';
 import { sessionRefusal, talkOf } from './policies';
 import { isUnknownId, keepTo, nameStored, unknownIn } from './stored';
@@ -105,7 +105,7 @@ async function requestOf(
     estimated_prompt_tokens: call.estimated_prompt_tokens,
     max_completion_tokens: request.max_completion_tokens,
     units: unitsOf(call),
-    service_tier: call.demand.service_tier,
+    service_tier: tierOf(call),
     region: call.demand.region,
     session_id: call.session_id,
     tags: call.tags,
@@ -142,15 +142,20 @@ function settle(call: Funded, price: PricedModel, tell?: (cost: Cost) => void): 
   );
 }
 
+/** The tier of service that is asked for, if somebody who may serve hears of it. */
+function tierOf({ demand, candidates }: Limited): string | undefined {
+  return candidates.some(({ target }) => hearsTier(target)) ? demand.service_tier : undefined;
+}
+
 /** The usage that the reserve holds for. Its pictures stand in the completion, as in a usage. */
 function heldFor(call: Funded): Usage {
-  const { service_tier, region, units } = call.demand;
+  const { region, units } = call.demand;
   return {
     ...nothing_used,
     ...unitsOf(call),
     prompt_tokens: call.estimated_prompt_tokens,
     completion_tokens: completionCeiling(call) + (units.image_output_tokens ?? 0),
-    service_tier,
+    service_tier: tierOf(call),
     region,
   };
 }

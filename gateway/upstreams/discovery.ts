@@ -1,8 +1,8 @@
 import type { Dispatcher } from 'undici';
 import type { Logger } from '../../runtime/log';
 import { discoveryOf, type ServedModel, type TargetSettings } from '../config/targets';
-import type { Shape } from '../providers/kind';
-import { listOf, objectIn, stringOf } from '../wire/values';
+import type { Shape, Wire } from '../providers/kind';
+import { isObject, listOf, stringOf } from '../wire/values';
 import { type Credential, withoutTokens } from './credentials/outbound';
 
 // The models that a target's own server lists.
@@ -26,6 +26,7 @@ interface Discovering {
   headers: Readonly<Record<string, string>>;
   credential: Credential;
   shape: Shape;
+  wire: Wire;
   /** Those that its settings name, and those that it lists. */
   models: readonly ServedModel[];
 }
@@ -120,7 +121,7 @@ export class Discovery {
   }
 
   private async list(): Promise<string[]> {
-    const { origin, pool, base_path, query, headers, credential, shape } = this.target;
+    const { origin, pool, base_path, query, headers, credential, shape, wire } = this.target;
     const list = shape === 'anthropic' ? ANTHROPIC_LIST : '/models';
     const more = list.includes('?') ? query.replace('?', '&') : query;
     const path = `${base_path}${list}${more}`;
@@ -142,9 +143,17 @@ export class Discovery {
       chunks.push(chunk as Buffer);
     }
     if (answer.statusCode !== 200) throw new Error(`It answered ${answer.statusCode}.`);
-    const { data } = objectIn(Buffer.concat(chunks).toString('utf8')) ?? {};
-    return listOf(data)
-      .map(({ id }) => stringOf(id))
-      .filter((id) => name_form.test(id));
+    return idsIn(Buffer.concat(chunks).toString('utf8'), wire.list_prefix).filter((id) =>
+      name_form.test(id),
+    );
   }
+}
+
+/** The names in an answer: a list in `data`, or alone. */
+function idsIn(text: string, prefix = ''): string[] {
+  const given: unknown = JSON.parse(text);
+  const list = Array.isArray(given) ? given : isObject(given) ? given.data : undefined;
+  return listOf(list)
+    .map(({ id }) => stringOf(id))
+    .map((id) => (id.startsWith(prefix) ? id.slice(prefix.length) : id));
 }

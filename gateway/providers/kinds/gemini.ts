@@ -7,6 +7,7 @@ export const gemini: Kind = keyedKind(
   'https://generativelanguage.googleapis.com/v1beta/openai',
   {
     families: ['chat_completions', 'embeddings'],
+    list_prefix: 'models/',
     usage: withThoughts,
     drop: [
       'store',

@@ -6,6 +6,7 @@ import { checkConfig, parseSettings } from '../../../gateway/config/settings';
 import { discoveryOf } from '../../../gateway/config/targets';
 import { listen } from '../../../runtime/listen';
 import { openWorld, type TestGateway, type World } from '../../support/gateway';
+import { until } from '../../support/until';
 
 // A server of one's own that says itself which models it has.
 
@@ -137,6 +138,49 @@ test("Anthropic's list is asked for in one page", async () => {
     await open(true, row);
   }
   expect(paths).toEqual(['/v1/models?limit=1000', '/v1/models?limit=1000&a=b']);
+  other.closeAllConnections();
+  other.close();
+});
+
+test.each([
+  ['together', [{ id: 'a/b' }, { id: 'c' }], ['a/b', 'c']],
+  ['gemini', { data: [{ id: 'models/gemini-4' }, { id: 'gemini-5' }] }, ['gemini-4', 'gemini-5']],
+  ['vllm', { data: [{ id: 'models/mine' }] }, ['models/mine']],
+  ['vllm', 'no JSON', []],
+  ['vllm', null, []],
+])('the list of %s is read as it writes it: %j', async (kind, answer, names) => {
+  const other = createServer((_, res) =>
+    res.end(typeof answer === 'string' ? answer : JSON.stringify(answer)),
+  );
+  const at = `http://127.0.0.1:${await listen(other, 0)}/v1`;
+  const { gateway } = await open(true, {
+    ...{ kind, base_url: at, auth: { key_env: 'TEST_MODELS_KEY' } },
+  });
+  expect(namesOf(gateway.snapshot)).toEqual(names);
+  other.closeAllConnections();
+  other.close();
+});
+
+test('a list that never ends is left after its bound, and what was known stays', async () => {
+  let written = 0;
+  let is_left = false;
+  const other = createServer((_, res) => {
+    const more = () => {
+      written += 65_536;
+      if (!res.destroyed && res.write(' '.repeat(65_536))) setImmediate(more);
+      else res.once('drain', more);
+    };
+    res.on('close', () => {
+      is_left = true;
+    });
+    res.write('{"data":[{"id":"a"},');
+    more();
+  });
+  const at = `http://127.0.0.1:${await listen(other, 0)}/v1`;
+  const { gateway } = await open(true, { base_url: at, models: ['known'] });
+  await until(() => is_left);
+  expect(namesOf(gateway.snapshot)).toEqual(['known']);
+  expect(written).toBeGreaterThan(4 * 1_048_576);
   other.closeAllConnections();
   other.close();
 });

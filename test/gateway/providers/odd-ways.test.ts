@@ -36,9 +36,10 @@ beforeAll(async () => {
   const tiers = JSON.stringify([
     { above_prompt_tokens: 272_000, input_per_1m: 2, cached_input_per_1m: 0.2, output_per_1m: 15 },
   ]);
+  const service_tiers = JSON.stringify({ flex: 0.5, priority: 2 });
   const price = { ...blankPrice, input_per_1m: 1, output_per_1m: 10, cached_input_per_1m: 0.1 };
   for (const provider of kinds.keys())
-    await makePrice(world.api.db, { ...price, tiers, provider, model: 'priced' });
+    await makePrice(world.api.db, { ...price, tiers, provider, model: 'priced', service_tiers });
   const targets = ways.map(({ kind, shape, id }) => ({
     ...{ id, kind, shape, ...(place[kind as keyof typeof place] ?? {}) },
     base_url: `${upstream.url}/${id}`,
@@ -120,9 +121,9 @@ function stream(way: Way, all: object[]): Pieces {
 const typeOf = (way: Way) =>
   isFramed(way) ? 'application/vnd.amazon.eventstream' : 'text/event-stream';
 
-async function ask(way: Way, is_stream: boolean, words = 'Hello') {
+async function ask(way: Way, is_stream: boolean, words = 'Hello', more: object = {}) {
   const caller = await gatewayKey(world.api, world.org.org_id);
-  const fields = { model: way.id, ...(is_stream ? { stream: true } : {}) };
+  const fields = { ...more, model: way.id, ...(is_stream ? { stream: true } : {}) };
   const answer =
     way.shape === 'anthropic'
       ? await post(`${url}/v1/messages`, caller, message(words, fields))
@@ -229,6 +230,29 @@ test.each(cases)('%s: what is no answer is an error and costs nothing', async (_
       if (what.startsWith('error')) expect(error.message).toContain('Model is sad');
       expect(answer.text).not.toContain('169.254');
       expect({ ...at, nanos: answer.actual_cost_nanos }).toEqual({ ...at, nanos: 0n });
+    }
+});
+
+test.each(cases)('%s: a tier of service is charged if its provider heard of it', async (_, way) => {
+  upstream.play([whole(way, 1_000, 0)], 'application/json');
+  const { held_nanos: usual } = await ask(way, false);
+  for (const [service_tier, percent] of [
+    ['flex', 50n],
+    ['priority', 200n],
+  ] as const)
+    for (const is_stream of [false, true]) {
+      // The answer does not say which tier served.
+      if (is_stream) upstream.play(stream(way, events(way, 1_000, 0)), typeOf(way));
+      else upstream.play([whole(way, 1_000, 0)], 'application/json');
+      const asked = await ask(way, is_stream, 'Hello', { service_tier });
+      const { status, text, actual_cost_nanos, held_nanos } = asked;
+      expect([status, text]).toEqual([200, expect.stringContaining('Hi there')]);
+      const is_heard = upstream.arrived[0]?.body.service_tier === service_tier;
+      if (!is_heard) expect(held_nanos).toBe(usual);
+      expect({ service_tier, is_stream, is_heard, actual_cost_nanos }).toEqual({
+        ...{ service_tier, is_stream, is_heard },
+        actual_cost_nanos: is_heard ? (cost(1_000, 0) * percent) / 100n : cost(1_000, 0),
+      });
     }
 });
 
