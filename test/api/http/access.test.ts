@@ -1,3 +1,4 @@
+import { HUGE, LARGE } from '../../../api/http/body';
 import type { Route } from '../../../api/http/route';
 import { routes } from '../../../api/table';
 import * as keys from '../../../domain/people/keys';
@@ -104,7 +105,7 @@ test.each(guarded.map((row) => [names(row), row] as const))(
 const writing = guarded.filter(({ method }) => method !== 'get');
 
 test.each(writing.map((row) => [names(row), row] as const))(
-  '%s refuses broken JSON with 400, another content type with 415, above 1 MB with 413',
+  '%s refuses broken JSON with 400, another content type with 415, above its bound with 413',
   async (_, row) => {
     const key = passing(row);
     const send = (body: string, type = 'application/json') =>
@@ -116,7 +117,8 @@ test.each(writing.map((row) => [names(row), row] as const))(
         status: 415,
         code: 'unsupported_media_type',
       });
-    const large = await send(JSON.stringify({ note: 'x'.repeat(1_048_577) }));
+    const bound = row.is_huge ? HUGE.bytes : LARGE.bytes;
+    const large = await send(JSON.stringify({ note: 'x'.repeat(bound + 1) }));
     expect(refusal(large)).toMatchObject({ status: 413, code: 'payload_too_large' });
   },
 );
