@@ -63,16 +63,22 @@ export function diffLines({ rows, missing, gone }: Diff): string[] {
 function lineOf(row: DiffRow): string {
   const said =
     row.group === 'new' || row.changes.length === 0 ? '' : `  ${row.changes.map(words).join(', ')}`;
-  const fresh =
-    row.group === 'new'
-      ? `  ${row.changes
-          .slice(0, 3)
-          .map(({ amount, now }) => `${amount} ${now}`)
-          .join(', ')}`
-      : '';
+  const fresh = row.group === 'new' ? `  ${amountsOf(row)}` : '';
   const by = row.confirmed_by.length > 0 ? `, confirmed by ${row.confirmed_by.join(', ')}` : '';
   const why = row.group === 'asks' ? `: ${whyOf(row)}` : '';
   return `  ${nameOf(row)}${said}${fresh}  [${row.catalog}${by}]${why}`;
+}
+
+const SHOWN_MAX = 4;
+
+/** The amounts of a new price, what goes in and what comes out first. */
+function amountsOf({ changes }: DiffRow): string {
+  const first = ['input_per_1m', 'output_per_1m'];
+  const rank = ({ amount }: AmountChange) => first.indexOf(amount) + 1 || first.length + 1;
+  const sorted = [...changes].sort((a, b) => rank(a) - rank(b));
+  const shown = sorted.slice(0, SHOWN_MAX).map(({ amount, now }) => `${amount} ${now}`);
+  const rest = changes.length - shown.length;
+  return `${shown.join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
 function whyOf({ doubts, is_empty, may_be_free }: DiffRow): string {
@@ -85,7 +91,7 @@ function words({ amount, was, now, percent }: AmountChange): string {
 }
 
 /** What is wrong with prices, in lines. */
-export function checkLines(found: PriceCheck): string[] {
+export function checkLines(found: PriceCheck, served: number): string[] {
   return [
     ...found.unpriced.map((name) => `${name} is served and has no price: it is refused.`),
     ...found.differs.map(
@@ -96,6 +102,15 @@ export function checkLines(found: PriceCheck): string[] {
         `${name}, by hand: ${changes.map(words).join(', ')}  [${catalog}]`,
     ),
     ...found.old.map((line) => `${line}.`),
-    found.faults === 0 ? 'Prices are in order.' : `${found.faults} to be mended.`,
+    ...(served === 0
+      ? [
+          'Which models are served is not known here, as gateways run files of their own: name those, --targets gateway.yaml.',
+        ]
+      : []),
+    found.faults > 0
+      ? `${found.faults} to be mended.`
+      : served === 0
+        ? 'What is priced is in order.'
+        : 'Prices are in order.',
   ];
 }

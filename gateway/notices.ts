@@ -39,6 +39,7 @@ export async function missingPrices({
 export async function logMissingPrices(gateway: Gateway): Promise<void> {
   const models = (await missingPrices(gateway)) ?? [];
   if (models.length === 0) return;
-  const words = 'models have no price, and are refused: npm run admin -- prices import';
+  const words =
+    'models have no price, and are refused: npm run admin -- prices import --targets <this configuration>';
   gateway.log.warn({ models }, words);
 }

@@ -1,4 +1,4 @@
-import { type Amount, amounts } from '../../domain/ledger/price-lists';
+import { type Amount, amounts, isNeeded } from '../../domain/ledger/price-lists';
 import * as pricing from '../../domain/ledger/pricing';
 import * as imports from '../../domain/prices/imports';
 import { makePlan } from '../../domain/prices/plan';
@@ -100,7 +100,7 @@ export async function seedPrices(trx: Db): Promise<void> {
   const plan = await makePlan(trx, [await builtInCatalog()], { served: missing, whole: [] });
   const agreed = plan.rows.filter(({ price, ...row }) => {
     const wanted = missing.find((one) => one.provider === row.provider && one.model === row.model);
-    return amounts.every((name) => isSame(wanted?.[name], price.amounts[name]));
+    return amounts.every((name) => isSame(name, wanted?.[name], price.amounts[name]));
   });
   const consent = { take: [], free: [], skip_asking: true };
   if (agreed.length > 0) await imports.apply(trx, { ...plan, rows: agreed }, consent, 'npm start');
@@ -116,7 +116,17 @@ export async function seedPrices(trx: Db): Promise<void> {
   }
 }
 
-/** True unless both say an amount and it is not the same. */
-function isSame(wanted: pricing.Price[Amount] | undefined, listed: string | undefined): boolean {
-  return wanted == null || listed === undefined || Number(listed) === wanted;
+/**
+ * True unless both say an amount and it is not the same; each price says what goes in and comes
+ * out, if only that it costs nothing.
+ */
+function isSame(
+  name: Amount,
+  wanted: pricing.Price[Amount] | undefined,
+  listed: string | undefined,
+): boolean {
+  if (listed === undefined) return true;
+  return isNeeded(name)
+    ? Number(listed) === (wanted ?? 0)
+    : wanted == null || Number(listed) === wanted;
 }

@@ -4,10 +4,11 @@ import { locale } from '../base/locale';
 
 /**
  * An amount as people read it, by their locale: `$99.99`. A price below a cent keeps three figures
- * that count, so that a call does not look free; an amount of money is never rounded up.
+ * that count, so that a call does not look free; an amount of money is never rounded up, but for
+ * what is missing or what something costs at most.
  * @param amount major units
  */
-export function moneyText(amount: number, currency: string): string {
+export function moneyText(amount: number, currency: string, is_most = false): string {
   const digits = fractionDigits(currency);
   const is_tiny = amount !== 0 && Math.abs(amount) < 10 ** -digits;
   const style = { style: 'currency', currency } as const;
@@ -23,7 +24,7 @@ export function moneyText(amount: number, currency: string): string {
       ...style,
       minimumFractionDigits: digits,
       maximumFractionDigits: digits,
-      roundingMode: 'trunc',
+      roundingMode: is_most ? 'expand' : 'trunc',
     } as Intl.NumberFormatOptions).format(text);
   } catch {
     return exactText(amount, currency);
@@ -55,18 +56,21 @@ export function Money({
   amount,
   currency,
   is_signed = false,
+  is_most = false,
   ...style
 }: {
   amount: number | null | undefined;
   currency: string;
   /** Shows the plus of what is added. */
   is_signed?: boolean;
+  /** Rounds up: what is missing, or what something costs at most. */
+  is_most?: boolean;
   fw?: number;
   size?: string;
   c?: string;
 }) {
   if (amount === null || amount === undefined) return <Text component="span">–</Text>;
-  const text = `${is_signed && amount > 0 ? '+' : ''}${moneyText(amount, currency)}`;
+  const text = `${is_signed && amount > 0 ? '+' : ''}${moneyText(amount, currency, is_most)}`;
   return (
     <Tooltip label={exactText(amount, currency)} events={{ hover: true, focus: true, touch: true }}>
       <Text component="span" inherit={style.size === undefined} className="figures" {...style}>

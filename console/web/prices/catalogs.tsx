@@ -11,7 +11,10 @@ import { Empty, Failure, LoadingRows } from '../parts/states';
 import { Time } from '../parts/time';
 import { Groups, nameOf, type Proposal, takenOf } from './proposal';
 
-const sellers = ['openai', 'anthropic', 'gemini', 'mistral', 'azure', 'bedrock', 'xai', 'deepseek'];
+const sellers = [
+  ...['openai', 'anthropic', 'gemini', 'mistral', 'azure', 'bedrock', 'vertex', 'xai', 'deepseek'],
+  ...['groq', 'together', 'fireworks', 'openrouter', 'cohere', 'perplexity'],
+];
 
 /** Prices from the catalog that comes with this version: what they would change, and a yes. */
 export function Catalogs() {

@@ -78,7 +78,10 @@ function Facts({ ticket }: { ticket: CostTicket }) {
   const { currency } = ticket;
   const facts: [string, ReactNode][] = [
     ['Model', `${ticket.provider} ${ticket.model}`],
-    ['Costs at most', <Money key="cost" amount={ticket.estimated_cost} currency={currency} />],
+    [
+      'Costs at most',
+      <Money key="cost" amount={ticket.estimated_cost} currency={currency} is_most />,
+    ],
     ['Person', ticket.user_id ? <PersonName key="person" id={ticket.user_id} /> : 'none'],
     ['Team', ticket.team_id ? <TeamName key="team" id={ticket.team_id} /> : 'none'],
     ['Opened', <Time key="opened" at={ticket.created_at} />],
@@ -161,7 +164,7 @@ function Shortfalls({ ticket }: { ticket: CostTicket }) {
               </Table.Td>
               <Table.Td data-title="Missing" ta="right">
                 {wallet.shortfall > 0 ? (
-                  <Money amount={wallet.shortfall} currency={ticket.currency} />
+                  <Money amount={wallet.shortfall} currency={ticket.currency} is_most />
                 ) : (
                   <Text component="span" c="dimmed">
                     nothing

@@ -120,7 +120,9 @@ const columns: Column<CostTicket>[] = [
   {
     title: 'Estimate',
     is_number: true,
-    cell: ({ estimated_cost, currency }) => <Money amount={estimated_cost} currency={currency} />,
+    cell: ({ estimated_cost, currency }) => (
+      <Money amount={estimated_cost} currency={currency} is_most />
+    ),
   },
   { title: 'Missing', is_number: true, cell: (ticket) => missingWords(ticket) },
   {

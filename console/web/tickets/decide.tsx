@@ -80,6 +80,10 @@ async function nameOf(id: string, user_id: string): Promise<string | undefined> 
 /** Approves: what is missing is prefilled, so that two clicks do it. */
 export function ApproveDialog({ ticket, onClose }: Dialog) {
   const me = useMe();
+  // The admin of a team pays from its wallet, and no more than what is missing.
+  const is_exact = !may(me, 'org:billing');
+  const toPay = (missing: number, currency: string) =>
+    is_exact ? missing : roundedUp(missing, inputDigits(currency));
   const shown = useLast(ticket);
   const [wallet_id, setWallet] = useState<string | null>(null);
   const [amount, setAmount] = useState<number | string>('');
@@ -94,7 +98,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
     if (ticket === undefined) return;
     const best = bestWallet(ticket);
     setWallet(best?.wallet_id ?? null);
-    setAmount(best ? roundedUp(best.shortfall, inputDigits(ticket.currency)) : '');
+    setAmount(best ? toPay(best.shortfall, ticket.currency) : '');
     setSource(null);
     setNote('');
   }, [ticket?.id]);
@@ -127,7 +131,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
     >
       <Text>
         {shown.asked_by} asks {shown.model} for at most{' '}
-        <Money amount={shown.estimated_cost} currency={shown.currency} />.
+        <Money amount={shown.estimated_cost} currency={shown.currency} is_most />.
       </Text>
       {(shown.budgets ?? []).map((budget) => (
         <Alert
@@ -152,13 +156,14 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
             onChange={(value) => {
               setWallet(value);
               const found = shown.wallets.find((one) => one.wallet_id === value);
-              if (found) setAmount(roundedUp(found.shortfall, inputDigits(shown.currency)));
+              if (found) setAmount(toPay(found.shortfall, shown.currency));
             }}
             allowDeselect={false}
           />
           <NumberInput
             label={`Amount in ${shown.currency}`}
-            description={`Missing: ${exactText(chosen?.shortfall ?? 0, shown.currency)}`}
+            description={`Missing: ${exactText(chosen?.shortfall ?? 0, shown.currency)}${is_exact ? ". It comes from your team's wallet." : ''}`}
+            readOnly={is_exact}
             value={amount}
             onChange={setAmount}
             min={0}

@@ -20,7 +20,7 @@ export function TicketState({ ticket }: { ticket: CostTicket }) {
 /** What a ticket needs: money, room in a budget, or both. */
 export function missingWords({ cause, budgets = [], shortfall, currency }: CostTicket) {
   const room = Math.max(0, ...budgets.map(({ missing }) => missing));
-  if (cause !== 'budget') return <Money amount={shortfall} currency={currency} />;
+  if (cause !== 'budget') return <Money amount={shortfall} currency={currency} is_most />;
   return (
     <span>
       <Money amount={room} currency={currency} /> of a budget

@@ -90,7 +90,10 @@ export function fromGenaiPrices(
 
 function listings(models: readonly GenaiModel[], today: string): ReadonlyMap<string, Listing> {
   const found = new Map<string, Listing>();
-  const readable = models.filter((model) => typeof model?.id === 'string');
+  // Some ids are beginnings of names, which no exact name can match.
+  const readable = models.filter(
+    (model) => typeof model?.id === 'string' && !/[-.]$/.test(model.id),
+  );
   for (const model of readable) {
     const listing = cleaned(listingOf(model, today));
     // An id is its own model's before it is an alias of another's.
@@ -98,7 +101,7 @@ function listings(models: readonly GenaiModel[], today: string): ReadonlyMap<str
   }
   for (const model of readable) {
     const listing = found.get(model.id);
-    for (const alias of aliasesOf(model.match))
+    for (const alias of aliasesOf(model.match).filter((name) => !/[-.]$/.test(name)))
       if (listing !== undefined && !found.has(alias))
         found.set(alias, { ...listing, model: alias });
   }
