@@ -193,6 +193,15 @@ async function apply(db: Db, file: string, values: Values, print: Print): Promis
   return 0;
 }
 
+async function isYes(question: string): Promise<boolean> {
+  const terminal = createInterface({ input: process.stdin, output: process.stdout });
+  try {
+    return /^y(es)?$/i.test(await terminal.question(`${question} [y/N] `));
+  } finally {
+    terminal.close();
+  }
+}
+
 interface Said {
   take: string[];
   free: string[];
@@ -204,38 +213,37 @@ interface Said {
 
 /** A yes for each group, and for each row that asks or that a person set. */
 async function ask({ rows }: Diff, named: ReadonlySet<string>): Promise<Said> {
-  const terminal = createInterface({ input: process.stdin, output: process.stdout });
-  const isYes = async (question: string) =>
-    /^y(es)?$/i.test(await terminal.question(`${question} [y/N] `));
   const in_group = (group: string) =>
     rows.filter((row) => row.group === group && !named.has(nameOf(row)));
   const said: Said = { take: [], free: [], left: [], count: 0 };
-  try {
-    for (const group of ['new', 'changed']) {
-      const own = in_group(group);
-      if (own.length === 0) continue;
-      if (await isYes(`Take ${own.length} ${group} prices?`)) said.count += own.length;
-      else said.left.push(...own.map(nameOf));
-    }
-    for (const row of in_group('asks')) {
-      const name = nameOf(row);
-      if (row.may_be_free && (await isYes(`${name}: no amount is listed. Does it cost nothing?`)))
-        said.free.push(name);
-      if (!row.is_empty && (await isYes(`${name}: ${row.doubts.join('; ')}. Take it?`)))
-        said.take.push(name);
-    }
-    const kept = in_group('kept').filter(({ is_empty }) => !is_empty);
-    if (kept.length > 0 && (await isYes(`Go through ${kept.length} prices that were set by hand?`)))
-      for (const row of kept)
-        if (await isYes(`${nameOf(row)}: take the catalog's in its place?`))
-          said.take.push(nameOf(row));
-    return said;
-  } finally {
-    terminal.close();
+  for (const group of ['new', 'changed']) {
+    const own = in_group(group);
+    if (own.length === 0) continue;
+    if (await isYes(`Take ${own.length} ${group} prices?`)) said.count += own.length;
+    else said.left.push(...own.map(nameOf));
   }
+  for (const row of in_group('asks')) {
+    const name = nameOf(row);
+    if (row.may_be_free && (await isYes(`${name}: no amount is listed. Does it cost nothing?`)))
+      said.free.push(name);
+    if (!row.is_empty && (await isYes(`${name}: ${row.doubts.join('; ')}. Take it?`)))
+      said.take.push(name);
+  }
+  const kept = in_group('kept').filter(({ is_empty }) => !is_empty);
+  if (kept.length > 0 && (await isYes(`Go through ${kept.length} prices that were set by hand?`)))
+    for (const row of kept)
+      if (await isYes(`${nameOf(row)}: take the catalog's in its place?`))
+        said.take.push(nameOf(row));
+  return said;
 }
 
 async function giveBack(db: Db, id: string, print: Print): Promise<number> {
+  const { prices } = await imports.get(db, id);
+  const words = `${prices} versions of prices end; models that had no price before are refused from now on. Go on?`;
+  if (process.stdin.isTTY && !(await isYes(words))) {
+    print('Nothing is changed.');
+    return 1;
+  }
   const { restored, removed, kept } = await db.transaction(async (trx) => {
     await actAs(trx, { actor: 'terminal' });
     return undo(trx, id, 'terminal');

@@ -68,13 +68,14 @@ export async function create(
     trx,
     `insert into tokens (org_id, name, token_type, purpose, scopes, user_id, created_by, session_secret_id, issuer_id,
        identity_id, bound_by, bound_with, expires_at)
-     select :org_id, :name, 'access', 'session', :scopes, :user_id, :created_by, :secret_id, :issuer_id,
+     select :org_id, case when :org_id::text is null then coalesce('session of ' || (select left(k.name, 100) from tokens k where k.id = :created_by), 'session')
+         else 'session' end || ' ' || :uuid, 'access', 'session', :scopes, :user_id, :created_by, :secret_id, :issuer_id,
        i.id, i.created_by, i.created_with, least(clock_timestamp() + interval '12 hours', :key_ends_at)
      from (select 1) as always left join identities i on i.id = :identity_id returning id`,
     {
       org_id,
       user_id,
-      name: `session ${crypto.randomUUID()}`,
+      uuid: crypto.randomUUID(),
       scopes: [...scopes],
       created_by: key?.id ?? user_id,
       secret_id: key?.secret_id ?? null,

@@ -142,6 +142,8 @@ export class Discovery {
       if (bytes > LIST_MAX_BYTES) throw new Error('The list is longer than 4 MiB.');
       chunks.push(chunk as Buffer);
     }
+    if (answer.statusCode === 401 || answer.statusCode === 403)
+      throw new Error(`It answered ${answer.statusCode}: look at "auth" of this target.`);
     if (answer.statusCode !== 200) throw new Error(`It answered ${answer.statusCode}.`);
     return idsIn(Buffer.concat(chunks).toString('utf8'), wire.list_prefix).filter((id) =>
       name_form.test(id),

@@ -103,8 +103,15 @@ function useKeys(
 
 function columnsOf(currency: string, is_manager: boolean): Column<Key>[] {
   const columns: Column<Key>[] = [
-    { title: 'Name', cell: ({ name }) => <span className="wrap">{name}</span> },
-    { title: 'Begins with', cell: ({ prefix }) => <code>{prefix}…</code> },
+    {
+      title: 'Name',
+      cell: ({ name, prefix }) => (
+        <span className="wrap">
+          {name} <br />
+          <code>{prefix}…</code>
+        </span>
+      ),
+    },
     {
       title: 'Of',
       cell: ({ user_id, team_id }) => {

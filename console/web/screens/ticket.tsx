@@ -12,7 +12,7 @@ import { Page } from '../parts/page';
 import { Failure, Loading } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
 import { ledTeams, type Me, may, useMe } from '../session/me';
-import { ApproveDialog, DenyDialog } from '../tickets/decide';
+import { ApproveDialog, BudgetAlerts, DenyDialog } from '../tickets/decide';
 import { type CostTicket, ownerWords, TicketState } from '../tickets/words';
 
 /** One ticket: who asks for what, what is missing where, and what was decided. */
@@ -62,6 +62,7 @@ export function Ticket() {
           It goes on by itself as soon as it is covered.
         </Alert>
       )}
+      {data.status === 'open' && <BudgetAlerts ticket={data} />}
       <Facts ticket={data} />
       <Shortfalls ticket={data} />
       <ApproveDialog ticket={dialog === 'approve' ? data : undefined} onClose={close} />

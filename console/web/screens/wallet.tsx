@@ -161,14 +161,23 @@ function columnsOf(currency: string): Column<Entry>[] {
       cell: ({ amount }) => <Money amount={amount} currency={currency} is_signed />,
     },
     {
+      title: 'Cost',
+      is_number: true,
+      cell: ({ actual_cost }) => <Money amount={actual_cost} currency={currency} />,
+    },
+    {
       title: 'Balance after',
       is_number: true,
       cell: ({ balance_after }) => <Money amount={balance_after} currency={currency} />,
     },
     {
       title: 'Who',
-      cell: ({ actor, user_id }) =>
-        actor || user_id ? <PersonName id={actor ?? user_id} /> : <span>–</span>,
+      // A call is its caller's, whoever has approved it; all else is of who made it.
+      cell: ({ type, actor, user_id }) => {
+        const is_call = type === 'reservation' || type === 'settlement';
+        const id = is_call ? (user_id ?? actor) : (actor ?? user_id);
+        return id ? <PersonName id={id} /> : <span>–</span>;
+      },
     },
     {
       title: 'Of',

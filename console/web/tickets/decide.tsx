@@ -77,6 +77,16 @@ async function nameOf(id: string, user_id: string): Promise<string | undefined> 
   );
 }
 
+/** The budgets that stop a call, and how full each is. */
+export function BudgetAlerts({ ticket: { budgets = [], currency } }: { ticket: CostTicket }) {
+  return budgets.map(({ id, owner_type, used, limit, window }) => (
+    <Alert key={id} color="yellow" title={`The budget of ${ownerWords(owner_type)}`}>
+      <Money amount={used} currency={currency} /> of <Money amount={limit} currency={currency} /> a{' '}
+      {window} are used. Approving raises it once by what is missing.
+    </Alert>
+  ));
+}
+
 /** Approves: what is missing is prefilled, so that two clicks do it. */
 export function ApproveDialog({ ticket, onClose }: Dialog) {
   const me = useMe();
@@ -133,17 +143,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
         {shown.asked_by} asks {shown.model} for at most{' '}
         <Money amount={shown.estimated_cost} currency={shown.currency} is_most />.
       </Text>
-      {(shown.budgets ?? []).map((budget) => (
-        <Alert
-          key={budget.id}
-          color="yellow"
-          title={`The budget of ${ownerWords(budget.owner_type)}`}
-        >
-          <Money amount={budget.used} currency={shown.currency} /> of{' '}
-          <Money amount={budget.limit} currency={shown.currency} /> a {budget.window} are used.
-          Approving raises it once by what is missing.
-        </Alert>
-      ))}
+      <BudgetAlerts ticket={shown} />
       {is_short && (
         <>
           <Select
@@ -162,7 +162,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
           />
           <NumberInput
             label={`Amount in ${shown.currency}`}
-            description={`Missing: ${exactText(chosen?.shortfall ?? 0, shown.currency)}${is_exact ? ". It comes from your team's wallet." : ''}`}
+            description={`Missing: ${exactText(chosen?.shortfall ?? 0, shown.currency)}${is_exact ? ". It comes from your team's wallet." : is_bank ? '. It is credited by hand: new money.' : ''}`}
             readOnly={is_exact}
             value={amount}
             onChange={setAmount}

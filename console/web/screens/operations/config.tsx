@@ -1,4 +1,4 @@
-import { Button, Group, Text, Title } from '@mantine/core';
+import { Alert, Button, Group, Text, Title } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -64,6 +64,9 @@ function Inside() {
   const [is_making, making] = useDisclosure();
   const [seen, setSeen] = useState<Version>();
   const [rolled, setRolled] = useState<Version>();
+  const refusing = (current?.gateways ?? []).filter(
+    ({ refused_version }) => refused_version !== null && refused_version === current?.version,
+  );
   const turn = (next: number) => set({ page: next === 1 ? undefined : String(next) });
   return (
     <Page
@@ -81,6 +84,15 @@ function Inside() {
         </>
       }
     >
+      {refusing.length > 0 && (
+        <Alert color="red" role="status" title={`Version ${current?.version} is refused`}>
+          {refusing.map(({ id, host, error }) => (
+            <Text key={id}>
+              {host}: {error ?? 'no reason was given'}
+            </Text>
+          ))}
+        </Alert>
+      )}
       <Title order={2} size="h4">
         Rollouts
       </Title>
