@@ -4,7 +4,7 @@ import { isIP, type LookupFunction } from 'node:net';
 import path from 'node:path';
 import { Agent, buildConnector, fetch } from 'undici';
 import type { Catalog } from '../domain/prices/catalogs/catalog';
-import { CatalogError, readCatalog } from '../domain/prices/catalogs/read';
+import { CatalogError, dayOf, readCatalog } from '../domain/prices/catalogs/read';
 import { isInner } from '../runtime/inner';
 import { builtInCatalog } from './built-in';
 
@@ -96,8 +96,4 @@ async function bounded(body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): 
 /** What fetch says stands in the cause. */
 function wordsOf({ message, cause }: Error): string {
   return cause instanceof Error ? cause.message : message;
-}
-
-function dayOf(time: Date): string {
-  return time.toISOString().slice(0, 10);
 }

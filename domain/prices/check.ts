@@ -1,7 +1,7 @@
 import { type Db, many } from '../sql';
 import type { Catalog } from './catalogs/catalog';
 import { type AmountChange, diff } from './diff';
-import { labelOf, makePlan, nameOf, type Served } from './plan';
+import { covers, labelOf, makePlan, nameOf, type Served } from './plan';
 
 /** How prices stand against catalogs. Names are `provider/model`. */
 export interface PriceCheck {
@@ -67,11 +67,4 @@ export async function check(
 /** Whole days since a date; null if it is not known. */
 function ageOf(dated: string | null): number | null {
   return dated === null ? null : Math.floor((Date.now() - Date.parse(dated)) / DAY_MS);
-}
-
-function covers(price: { provider: string; model: string }, { provider, model }: Served): boolean {
-  if (price.provider !== provider) return false;
-  return price.model.endsWith('*')
-    ? model.startsWith(price.model.slice(0, -1))
-    : price.model === model;
 }

@@ -4,7 +4,7 @@ import type { ListedPrice } from './catalogs/catalog';
 import { today } from './catalogs/read';
 import { type AmountChange, absurd, changesOf, leaps } from './doubts';
 import { isBillable } from './listed';
-import { nameOf, type Plan, type PlanRow } from './plan';
+import { covers, nameOf, type Plan, type PlanRow } from './plan';
 import { type Present, planned, presentPrices } from './stored';
 
 /** A price of a later day, as an import would plan it. */
@@ -66,10 +66,6 @@ interface Facts {
   pattern: Present | undefined;
   planned: readonly Present[];
   day: string;
-}
-
-function covers(pattern: Present, { provider, model }: PlanRow): boolean {
-  return pattern.provider === provider && model.startsWith(pattern.model.slice(0, -1));
 }
 
 function judged(row: PlanRow, facts: Facts): Judged {

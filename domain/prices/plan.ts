@@ -116,6 +116,17 @@ export function nameOf({ provider, model }: { provider: string; model: string })
   return `${provider}/${model}`;
 }
 
+/** True if a price, of one model or of all that begin so, is that of a model. */
+export function covers(
+  price: { provider: string; model: string },
+  { provider, model }: { provider: string; model: string },
+): boolean {
+  if (price.provider !== provider) return false;
+  return price.model.endsWith('*')
+    ? model.startsWith(price.model.slice(0, -1))
+    : price.model === model;
+}
+
 /** `genai-prices 0.1.8 of 2026-09-23` */
 export function labelOf({ catalog, version, dated }: Source): string {
   return `${catalog} ${version}${dated === null ? '' : ` of ${dated}`}`;

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parse } from 'yaml';
 import { z } from 'zod';
+import { covers } from '../../domain/prices/plan';
 import { providerOf, servedModels, shapeOf, target } from '../../gateway/config/targets';
 import type { Seeded } from './seed';
 
@@ -36,7 +37,8 @@ export async function demoModels(
   const served = servedBy(readFileSync(config_file, 'utf8'));
   const answer = await fetch(`${api_url}/v1/model-pricing`);
   const prices = catalog.parse(await answer.json()).models;
-  const isPriced = (one: Served) => prices.some((price) => covers(price, one));
+  const isPriced = (one: Served) =>
+    prices.some((price) => covers(price, { ...one, model: one.priced }));
   const first = (kind: Served[]) => kind.find(isPriced) ?? kind[0];
   const chat = first(served.filter(({ model }) => !not_chat.test(model)));
   if (chat === undefined) return { ...seeded, is_priced: true };
@@ -65,11 +67,4 @@ function servedBy(text: string): Served[] {
         ...{ provider: providerOf(row), model: name, priced },
       })),
     );
-}
-
-function covers(price: { provider: string; model: string }, { provider, priced }: Served): boolean {
-  if (price.provider !== provider) return false;
-  return price.model.endsWith('*')
-    ? priced.startsWith(price.model.slice(0, -1))
-    : price.model === priced;
 }

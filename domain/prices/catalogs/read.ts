@@ -65,5 +65,10 @@ function hasMember<Name extends string>(
 
 /** The day of UTC. */
 export function today(): string {
-  return new Date().toISOString().slice(0, 10);
+  return dayOf(new Date());
+}
+
+/** The day of UTC of an instant: `2027-01-31`. */
+export function dayOf(time: Date): string {
+  return time.toISOString().slice(0, 10);
 }
