@@ -80,7 +80,6 @@ export const plan = z.strictObject({
         seller: name.describe('Whose price it is.'),
         factor: amount.nullable().describe('What its amounts were multiplied with.'),
         confirmed_by: words,
-        known_to: z.int().describe('How many of the catalogs know the model.'),
         against: id.nullable().describe('The version of the price that the plan was made against.'),
         price: listedPrice,
         coming: z.array(z.strictObject({ from: day, price: listedPrice })).max(COMING_MAX),

@@ -75,7 +75,6 @@ export const examplePlan = {
         seller: 'openai',
         factor: null,
         confirmed_by: [],
-        known_to: 1,
         against: null,
         coming: [],
         doubts: [],

@@ -26,8 +26,6 @@ export interface PlanRow {
   factor: string | null;
   /** The other catalogs that say the same. */
   confirmed_by: string[];
-  /** The catalogs that know the model. */
-  known_to: number;
   /** The version that was in force as the plan was made; null if none was. */
   against: string | null;
   price: ListedPrice;
@@ -184,7 +182,6 @@ function rowOf(
     seller: sellerOf(one.seller ?? one.provider) as string,
     factor: factor ?? null,
     confirmed_by: agreeing.map((each) => each.label),
-    known_to: found.length,
     against: present?.version_id ?? null,
     price: inOurs({ ...listing.price, service_tiers }),
     coming: listing.coming.slice(0, COMING_MAX).map(({ from, price }) => ({
