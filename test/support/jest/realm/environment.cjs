@@ -10,6 +10,9 @@
 // the stand-in of this environment as the context; other callers get Node's own behaviour.
 // runtime.cjs overrides `requireModuleOrMock`, a method of Jest's runtime that is not public.
 //
+// What has been compiled once in the realm is run again for the next file, as the same function with
+// a new `module`: the modules of our own stay fresh, and only reading and compiling them falls away.
+//
 // Its cost: test files of a worker share its globals, so that a test must give back what it
 // changes; Jest's fake timers and mocks of packages do not exist.
 //
@@ -24,8 +27,17 @@ const { ModuleMocker } = require('jest-mock');
 const own = Object.freeze({});
 const { compileFunction } = vm;
 const { exit } = process;
-vm.compileFunction = (code, params, { parsingContext, ...options } = {}) =>
-  compileFunction(code, params, parsingContext === own ? options : { ...options, parsingContext });
+const compiled = new Map();
+vm.compileFunction = (code, params, { parsingContext, ...options } = {}) => {
+  if (parsingContext !== own) return compileFunction(code, params, { ...options, parsingContext });
+  // An `import()` in it would reach the runtime of the file that compiled it.
+  if (/\bimport\(/.test(code)) return compileFunction(code, params, options);
+  const before = compiled.get(options.filename);
+  if (before?.code === code) return before.run;
+  const run = compileFunction(code, params, options);
+  compiled.set(options.filename, { code, run });
+  return run;
+};
 
 /** Test files run in the worker's realm. Modules of our own are still fresh for each file. */
 module.exports = class OneRealm {
