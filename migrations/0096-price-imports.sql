@@ -25,8 +25,10 @@ alter table model_prices
   -- Whose price an import took, and what it multiplied it with; the next import goes on with both.
   add column seller text,
   add column price_factor numeric,
-  -- The version that was in force when an import took its place: what undo brings back.
+  -- The version that was in force when an import took its place: what undo brings back; null if none was.
   add column replaced_version_id text,
+  -- The import that ended this version before it began.
+  add column retired_by_import_id text references price_imports,
   -- What a catalog knows of the model beside its price: context_length, modalities, deprecation_date and others.
   add column metadata jsonb;
 create index model_prices_import on model_prices (import_id) where import_id is not null;

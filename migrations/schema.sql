@@ -1050,8 +1050,11 @@ create table model_prices (
   -- Whose price an import took, and what it multiplied it with; the next import goes on with both.
   seller text,
   price_factor numeric,
-  -- The version that was in force when an import took its place: what undo brings back.
+  -- The version that was in force when an import took its place: what undo brings back; null if
+  -- none was.
   replaced_version_id text,
+  -- The import that ended this version before it began.
+  retired_by_import_id text references price_imports,
   -- What a catalog knows of the model beside its price: context_length, modalities,
   -- deprecation_date and others.
   metadata jsonb

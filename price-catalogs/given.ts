@@ -70,7 +70,8 @@ async function fetched(address: string, { isAllowed, ca }: Reach): Promise<Catal
     const dated = answer.headers.get('last-modified');
     const text = await bounded(answer.body ?? []);
     const day = dated === null || Number.isNaN(Date.parse(dated)) ? null : dayOf(new Date(dated));
-    return await readCatalog(text, { name: address, dated: day });
+    // Prices show where they are from to everybody, and a query may hold what opens the file.
+    return await readCatalog(text, { name: `${url.origin}${url.pathname}`, dated: day });
   } catch (error) {
     throw new CatalogError(`${address} cannot be read: ${wordsOf(error as Error)}`);
   } finally {

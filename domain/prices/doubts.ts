@@ -1,3 +1,4 @@
+import type { Metadata } from '../ledger/price-lists';
 import type { ListedPrice } from './catalogs/catalog';
 import { compared, over, shifted, times } from './decimals';
 import { flat } from './listed';
@@ -24,7 +25,27 @@ const SLIPS = ['10', '1000', '1000000'];
 // Charged beside tokens: one that appears raises each call.
 const fee = /per_(request|minute|1m_characters|page|tool_call)$/;
 
-/** What differs between two prices, amount by amount; nothing and zero are the same. */
+// What an amount is that a price does not say: its parent's. The ledger's billed_figures charges so.
+const parents = {
+  cached_input_per_1m: ['input_per_1m'],
+  cache_write_per_1m: ['input_per_1m'],
+  cache_write_1h_per_1m: ['cache_write_per_1m', 'input_per_1m'],
+  audio_input_per_1m: ['input_per_1m'],
+  image_input_per_1m: ['input_per_1m'],
+  video_input_per_1m: ['input_per_1m'],
+  audio_output_per_1m: ['output_per_1m'],
+  image_output_per_1m: ['output_per_1m'],
+  video_output_per_1m: ['output_per_1m'],
+} as const;
+
+function hasParent(amount: string): boolean {
+  return Object.hasOwn(parents, amount.slice(amount.lastIndexOf(' ') + 1));
+}
+
+/**
+ * What differs between two prices, amount by amount. Nothing and zero are the same for fees, but
+ * not where a parent's amount stands in.
+ */
 export function changesOf(was: ListedPrice | undefined, now: ListedPrice): AmountChange[] {
   const before = flat(was);
   const after = flat(now);
@@ -32,7 +53,8 @@ export function changesOf(was: ListedPrice | undefined, now: ListedPrice): Amoun
   return names.flatMap((amount) => {
     const old = before.get(amount) ?? null;
     const fresh = after.get(amount) ?? null;
-    if ((old ?? '0') === (fresh ?? '0')) return [];
+    const absent = hasParent(amount) ? null : '0';
+    if ((old ?? absent) === (fresh ?? absent)) return [];
     return [{ amount, was: old, now: fresh, percent: percentOf(old, fresh) }];
   });
 }
@@ -41,6 +63,37 @@ function percentOf(was: string | null, now: string | null): string | null {
   if (was === null || now === null || was === '0') return null;
   const change = (Number(now) / Number(was) - 1) * 100;
   return `${change < 0 ? '' : '+'}${change.toFixed(1)}`;
+}
+
+/**
+ * What a catalog says of a model that decides what is held and charged, where it is other than what
+ * is stored. An import keeps what its catalog does not say, and takes no `reasoning` back.
+ */
+export function factChanges(
+  was: { max_output_tokens: number | null; reasoning: boolean } | undefined,
+  { max_output_tokens, reasoning }: Metadata,
+): AmountChange[] {
+  const old = was?.max_output_tokens ?? null;
+  const changes: AmountChange[] = [];
+  if (max_output_tokens != null && max_output_tokens !== old) {
+    const texts = [old === null ? null : String(old), String(max_output_tokens)] as const;
+    const percent = percentOf(...texts);
+    changes.push({ amount: 'max_output_tokens', was: texts[0], now: texts[1], percent });
+  }
+  if (reasoning === true && was?.reasoning !== true)
+    changes.push({ amount: 'reasoning', was: 'false', now: 'true', percent: null });
+  return changes;
+}
+
+/** Such changes that somebody has to say yes to. */
+export function factDoubts(changes: readonly AmountChange[]): string[] {
+  return changes.flatMap(({ amount, was, now }) => {
+    if (amount === 'reasoning')
+      return ['answers that are left early would be charged in full: the model is said to reason'];
+    return was !== null && Number(now) < Number(was)
+      ? [`${amount} falls from ${was} to ${now}: of longer answers only so much is charged`]
+      : [];
+  });
 }
 
 /** Changes of a price that are more likely a slip than a new price. */
@@ -80,5 +133,22 @@ export function absurd(price: ListedPrice): string[] {
   });
   const { per_minute = '0', input_per_1m = '0' } = price.amounts;
   const is_twice = per_minute !== '0' && input_per_1m !== '0';
-  return is_twice ? [...dear, 'tokens and minutes would both be charged'] : dear;
+  const twice = is_twice ? ['tokens and minutes would both be charged'] : [];
+  return [...dear, ...unpaid(price), ...twice];
+}
+
+/** Tokens that would cost nothing beside others that do: many catalogs write 0 for "not sold". */
+function unpaid({ amounts, tiers, service_tiers }: ListedPrice): string[] {
+  const lists = [
+    ['', amounts],
+    ...tiers.map((tier) => [`above ${tier.above_prompt_tokens}: `, tier] as const),
+    ...Object.entries(service_tiers).map(([name, list]) => [`${name}: `, list.amounts] as const),
+  ] as const;
+  return lists.flatMap(([before, list]) =>
+    Object.entries(parents).flatMap(([name, [parent]]) => {
+      const whole = list[parent] ?? amounts[parent] ?? '0';
+      if (list[name as keyof typeof parents] !== '0' || whole === '0') return [];
+      return [`${before}${name} is 0, and ${parent} is ${whole}`];
+    }),
+  );
 }

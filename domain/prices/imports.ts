@@ -5,7 +5,7 @@ import { amounts } from '../ledger/price-lists';
 import { lockPriceEdits } from '../ledger/pricing';
 import { type Db, many, maybe, one } from '../sql';
 import type { Listed, ListedPrice, Source } from './catalogs/catalog';
-import { type Judged, judge } from './judge';
+import { type Judged, judge, present } from './judge';
 import { nameOf, type Plan } from './plan';
 
 /** What was said yes to. Names are `provider/model`. */
@@ -42,12 +42,13 @@ export function apply(db: Db, plan: Plan, consent: Consent, actor: string): Prom
   return db.transaction(async (trx) => {
     await lockPriceEdits(trx);
     const free = new Set(consent.free);
-    const chosen = choose(await judge(trx, plan), consent);
+    const now = await present(trx);
+    const chosen = choose(await judge(trx, plan, now), consent);
     const id = await insertImport(trx, plan, consent, actor);
-    await retirePlanned(trx, chosen);
+    await retirePlanned(trx, id, chosen);
     await insertVersions(
       trx,
-      id,
+      { id, now },
       chosen.flatMap((row) => versionsOf(row, free.has(nameOf(row.row)))),
     );
     const made = await get(trx, id);
@@ -148,7 +149,7 @@ async function insertImport(
 }
 
 /** Ends versions that an import planned, and that this one says otherwise or not at all. */
-async function retirePlanned(trx: Db, chosen: readonly Judged[]): Promise<void> {
+async function retirePlanned(trx: Db, id: string, chosen: readonly Judged[]): Promise<void> {
   const rows = chosen.flatMap(({ row, coming, withdrawn }) =>
     [...coming.map(({ from }) => from), ...withdrawn].map((day) => ({
       ...{ provider: row.provider, model: row.model, starts: `${day}T00:00:00Z` },
@@ -156,11 +157,11 @@ async function retirePlanned(trx: Db, chosen: readonly Judged[]): Promise<void> 
   );
   await many(
     trx,
-    `update model_prices p set retired_at = clock_timestamp()
+    `update model_prices p set retired_at = clock_timestamp(), retired_by_import_id = :id
      from jsonb_to_recordset(:rows::jsonb) as d (provider text, model text, starts timestamptz)
      where p.provider = d.provider and p.model = d.model and p.effective_from = d.starts and p.retired_at is null
        and p.source = 'import' and p.effective_from > clock_timestamp() returning p.id`,
-    { rows: JSON.stringify(rows) },
+    { id, rows: JSON.stringify(rows) },
   );
 }
 
@@ -208,7 +209,11 @@ function numbered(list: Listed): Record<string, number> {
 }
 
 // What no catalog says of a price goes on: its regions, and factors of tiers of service.
-async function insertVersions(trx: Db, import_id: string, versions: Version[]): Promise<void> {
+async function insertVersions(
+  trx: Db,
+  { id, now }: { id: string; now: string },
+  versions: Version[],
+): Promise<void> {
   const typed = amounts.map((name) => `${name} numeric`).join(', ');
   await many(
     trx,
@@ -227,10 +232,10 @@ async function insertVersions(trx: Db, import_id: string, versions: Version[]): 
        coalesce(n.max_output_tokens, p.max_output_tokens), n.reasoning or coalesce(p.reasoning, false), n.tiers,
        nullif(coalesce((select jsonb_object_agg(f.key, f.value) from jsonb_each(p.service_tiers) as f where jsonb_typeof(f.value) = 'number'),
          '{}') || coalesce(n.service_tiers, '{}'), '{}'), p.regions,
-       n.free, coalesce(n.effective_from, clock_timestamp()), coalesce(p.created_at, clock_timestamp()), clock_timestamp(),
-       'import', :import_id, n.catalog, n.seller, n.price_factor, n.against, coalesce(p.metadata, '{}') || coalesce(n.metadata, '{}')
+       n.free, coalesce(n.effective_from, :now), coalesce(p.created_at, clock_timestamp()), clock_timestamp(),
+       'import', :id, n.catalog, n.seller, n.price_factor, case when p.effective_from <= :now then n.against end, coalesce(p.metadata, '{}') || coalesce(n.metadata, '{}')
      from named n left join model_prices p on p.version_id = n.against
      returning id`,
-    { import_id, versions: JSON.stringify(versions) },
+    { id, now, versions: JSON.stringify(versions) },
   );
 }

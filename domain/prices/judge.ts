@@ -1,8 +1,7 @@
 import type { Metadata } from '../ledger/price-lists';
-import type { Db } from '../sql';
+import { type Db, one } from '../sql';
 import type { ListedPrice } from './catalogs/catalog';
-import { today } from './catalogs/read';
-import { type AmountChange, absurd, changesOf, leaps } from './doubts';
+import { type AmountChange, absurd, changesOf, factChanges, factDoubts, leaps } from './doubts';
 import { isBillable } from './listed';
 import { covers, nameOf, type Plan, type PlanRow } from './plan';
 import { type Present, planned, presentPrices } from './stored';
@@ -44,16 +43,25 @@ export interface Judged {
 // What no catalog says of a model: an import leaves it as somebody set it.
 const unlisted = ['per_container', 'per_tool_call', 'minimum', 'minimum_seconds'] as const;
 
-/** Judges each row of a plan by the prices as they are, and by the present day. */
-export async function judge(db: Db, plan: Plan): Promise<Judged[]> {
+/**
+ * The database's clock: prices start by it, and one moment is the present for all rows of an
+ * import. As text, since a Date has no microseconds.
+ */
+export async function present(db: Db): Promise<string> {
+  const sql = `select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now`;
+  return (await one<{ now: string }>(db, sql, {})).now;
+}
+
+/** Judges each row of a plan by the prices as they are, and by the day of `now`. */
+export async function judge(db: Db, plan: Plan, now: string): Promise<Judged[]> {
   const providers = [...new Set(plan.rows.map(({ provider }) => provider))];
-  const present = await presentPrices(db, providers);
-  const by_name = new Map(present.map((one) => [nameOf(one), one]));
-  const patterns = present.filter(({ model, source }) => model.endsWith('*') && source === 'hand');
+  const stored = await presentPrices(db, providers);
+  const by_name = new Map(stored.map((one) => [nameOf(one), one]));
+  const patterns = stored.filter(({ model, source }) => model.endsWith('*') && source === 'hand');
   const later = new Map<string, Present[]>();
   for (const one of await planned(db, providers))
     later.set(nameOf(one), [...(later.get(nameOf(one)) ?? []), one]);
-  const day = today();
+  const day = now.slice(0, 10);
   return plan.rows.map((row) => {
     const own = by_name.get(nameOf(row));
     const pattern = own === undefined ? patterns.find((one) => covers(one, row)) : undefined;
@@ -75,13 +83,16 @@ function judged(row: PlanRow, facts: Facts): Judged {
   const started = row.coming.filter(({ from }) => from <= day).at(-1);
   const listed = started?.price ?? row.price;
   const price = withUnlisted(listed, own);
-  const changes = changesOf(present?.price, price);
+  const of_price = changesOf(present?.price, price);
+  const of_model = own?.source === 'hand' ? [] : factChanges(own, row.metadata);
+  const changes = [...of_price, ...of_model];
   const is_empty = !isBillable(listed);
   const { coming, doubts: later_doubts } = comingOf(row, price, facts);
   const doubts = [
     ...row.doubts,
-    ...(own === undefined ? [] : leaps(changes)),
+    ...(own === undefined ? [] : leaps(of_price)),
     ...factorDoubts(row, own),
+    ...(own === undefined ? [] : factDoubts(of_model)),
     ...absurd(price),
     ...later_doubts,
   ];

@@ -20,6 +20,8 @@ interface Current {
   name: string;
   import_id: string | null;
   replaced: string | null;
+  /** The import made a version that came into force, rather than one of a later day. */
+  was_current: boolean;
 }
 
 /**
@@ -47,19 +49,25 @@ export function undo(db: Db, id: string, actor: string): Promise<Undone> {
       { id, actor },
     );
     const undone = await giveBack(trx, id, current);
+    await planAgain(trx, id);
     const prices = undone.restored.length + undone.removed.length;
     await tellImport(trx, 'prices.import_undone', { import_id: id, actor, prices });
     return undone;
   });
 }
 
-/** The version in force of each price that the import touched, else the one that comes next. */
+/**
+ * The version in force of each price that the import touched, else the one that comes next. A price
+ * whose planned version it only ended counts too.
+ */
 function currentOf(trx: Db, id: string): Promise<Current[]> {
   return many<Current>(
     trx,
-    `select distinct on (p.id) p.id as price_id, p.provider || '/' || p.model as name, p.import_id, p.replaced_version_id as replaced
+    `select distinct on (p.id) p.id as price_id, p.provider || '/' || p.model as name, p.import_id, p.replaced_version_id as replaced,
+       exists (select from model_prices q where q.id = p.id and q.import_id = :id and q.effective_from <= clock_timestamp()) as was_current
      from model_prices p
-     where p.retired_at is null and p.id in (select q.id from model_prices q where q.import_id = :id)
+     where (p.retired_at is null or p.retired_by_import_id = :id)
+       and p.id in (select q.id from model_prices q where q.import_id = :id or q.retired_by_import_id = :id)
      order by p.id, p.effective_from <= clock_timestamp() desc,
        case when p.effective_from <= clock_timestamp() then p.effective_from end desc, p.effective_from, p.updated_at desc`,
     { id },
@@ -88,9 +96,24 @@ async function giveBack(trx: Db, id: string, current: readonly Current[]): Promi
     { versions: back.map(({ replaced }) => replaced) },
   );
   const names = (rows: readonly Current[]) => rows.map(({ name }) => name).sort();
+  const others = current.filter(({ import_id }) => import_id !== id);
   return {
-    restored: names(back),
+    // Where it changed a later day alone, the price in force was never another's.
+    restored: names([...back, ...others.filter(({ was_current }) => !was_current)]),
     removed: names(gone),
-    kept: names(current.filter(({ import_id }) => import_id !== id)),
+    kept: names(others.filter(({ was_current }) => was_current)),
   };
+}
+
+/** Versions of days to come that the import ended, unless their own import is undone as well. */
+async function planAgain(trx: Db, id: string): Promise<void> {
+  await many(
+    trx,
+    `update model_prices p set retired_at = null, retired_by_import_id = null
+     where p.retired_by_import_id = :id and p.effective_from > clock_timestamp()
+       and not exists (select from price_imports i where i.id = p.import_id and i.undone_at is not null)
+       and not exists (select from model_prices q where q.id = p.id and q.effective_from = p.effective_from and q.retired_at is null)
+     returning id`,
+    { id },
+  );
 }

@@ -192,10 +192,15 @@ function Amounts({ changes }: { changes: Row['changes'] }) {
   ));
 }
 
+const facts: Readonly<Record<string, string>> = {
+  max_output_tokens: 'Longest answer, in tokens',
+  reasoning: 'Reasons unseen',
+};
+
 /** `above 200000: input_per_1m` in words. */
 function amountWords(amount: string): string {
   const [name = '', ...before] = amount.split(': ').reverse();
-  const words: string = amounts[name as Amount] ?? name;
+  const words: string = amounts[name as Amount] ?? facts[name] ?? name;
   return [words, ...before.reverse()].join(', ');
 }
 

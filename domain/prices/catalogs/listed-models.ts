@@ -55,9 +55,11 @@ function routerListing(model: RouterModel): Listing {
     const of_units = ownOf(router_units, key);
     // -1 says that the price is found anew for each request.
     if (amount === undefined) listing.doubts.push(`${key} is no amount: ${shownValue(value)}`);
-    else if (of_tokens !== undefined) amounts[of_tokens] = shifted(amount, PER_MILLION);
+    // A zero for tokens of a cache says that the model has none, not that they cost nothing.
+    else if (of_tokens !== undefined && (amount !== '0' || !/_cache_/.test(key)))
+      amounts[of_tokens] = shifted(amount, PER_MILLION);
     else if (of_units !== undefined && amount !== '0') amounts[of_units] = amount;
-    else if (amount !== '0') listing.lost.push(key);
+    else if (amount !== '0' && of_tokens === undefined) listing.lost.push(key);
   }
   listing.metadata = {
     context_length,

@@ -115,6 +115,29 @@ test('a coming price that a catalog corrects or takes back is planned anew or no
   expect(await planned()).toEqual([]);
 });
 
+test('undo brings back the coming prices that the import took back or corrected', async () => {
+  const first = await imports.apply(world.db, await turningPlan(dayIn(40), cheap, dear), none, 'a');
+  const planned = async () =>
+    (await pricing.list(world.db))
+      .filter(({ effective_from }) => effective_from > new Date())
+      .map(({ input_per_1m }) => input_per_1m);
+  const plain = { m: { input_cost_per_token: 1e-6, output_cost_per_token: 2e-6 } };
+  for (const plan of [
+    await prices.planOf(plain),
+    await turningPlan(dayIn(40), cheap, { ...dear, input_mtok: 1.1 }),
+  ]) {
+    const { id } = await imports.apply(world.db, plan, none, 'a');
+    expect(await planned()).not.toEqual([1.2]);
+    expect(await undo(world.db, id, 'a')).toEqual({
+      ...{ restored: ['openai/m'], removed: [], kept: [] },
+    });
+    expect(await planned()).toEqual([1.2]);
+    expect(await prices.priceOf('m')).toMatchObject({ input_per_1m: 1 });
+  }
+  expect(await undo(world.db, first.id, 'a')).toMatchObject({ removed: ['openai/m'] });
+  expect(await pricing.list(world.db)).toEqual([]);
+});
+
 test('an import whose planned price has come into force is undone to the price before it', async () => {
   await imports.apply(world.db, await prices.planOf({ m: usual }), none, 'a');
   const usual_and_dear = await turningPlan(

@@ -33,6 +33,12 @@ afterAll(() => server.close());
 
 const everywhere = () => ({ isAllowed: () => true, ca });
 
+test('a price that is from an address shows no query of it, which may open the file', async () => {
+  answer = () => ({ status: 200, body: list });
+  const { source } = await catalogOf(`${origin}/models?sig=secret`, everywhere());
+  expect(source.version).toBe(`${origin}/models`);
+});
+
 test('a catalog is fetched from an address, with its day', async () => {
   const headers = { 'last-modified': 'Tue, 01 Dec 2026 08:00:00 GMT' };
   answer = () => ({ status: 200, headers, body: list });
