@@ -145,5 +145,10 @@ function originOf(gateway: string): string {
     throw new ConfigError(
       `--gateway ${gateway}: say its origin, such as https://gateway.example.com, without /v1.`,
     );
+  // A parser of addresses leaves what a shell would run.
+  if (!/^https?:\/\/[\w.:[\]-]+$/.test(url.origin))
+    throw new ConfigError(
+      `--gateway ${gateway}: its host may have letters, digits, dots and hyphens only.`,
+    );
   return url.origin;
 }

@@ -13,17 +13,18 @@ const OTHERWISE = 'compatible';
 const place = (name: keyof typeof alphabets) =>
   z.string().regex(alphabets[name].pattern, alphabets[name].rule).optional();
 
+// A name may stand in a path, where these would lead elsewhere.
+const modelName = z
+  .string()
+  .min(1)
+  .regex(/^(?!\.{1,2}$)/, 'is a step in a path, and no name');
+
 /** A model that its provider calls otherwise, or that has another one's price. */
 const renamedModel = z.strictObject({
   /** The name that clients call it by. */
-  name: z.string().min(1),
+  name: modelName,
   /** The provider's own: a deployment, a profile, a path. */
-  upstream: z
-    .string()
-    .min(1)
-    .regex(/^\S+$/, 'has a space, which no provider has in a name')
-    .regex(/^(?!\.{1,2}$)/, 'is a step in a path, and no name')
-    .optional(),
+  upstream: modelName.regex(/^\S+$/, 'has a space, which no provider has in a name').optional(),
   /** The model in the price list and on the bill; `name` if absent. */
   price_as: z.string().min(1).optional(),
 });
@@ -85,7 +86,7 @@ const fields = z.strictObject({
   api_key_env: z.string().min(1).optional(),
   auth: auth.optional(),
   models: z
-    .array(z.union([z.string().min(1), renamedModel]))
+    .array(z.union([modelName, renamedModel]))
     .min(1)
     .optional(),
   /** Serves what its own list of models names, beside `models`. */

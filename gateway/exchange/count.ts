@@ -2,11 +2,12 @@ import type { Limited } from '../call/call';
 import { inCallSpan } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { namesOthers } from '../stages/stored';
+import { secretsIn } from '../upstreams/credentials/outbound';
 import { refusedBody, upstreamError } from '../upstreams/errors';
 import { type Candidate, serves } from '../upstreams/targets';
 import { isObject } from '../wire/values';
 import { sentTo } from './outgoing';
-import { answerRefusal, type Refusal, readRefusal } from './refusals';
+import { answerRefusal, type Refusal, type Refused, readRefusal, withoutSecrets } from './refusals';
 
 // What the client has to mend. All else says more of the provider than of the request.
 const of_client = new Set([400, 413, 422]);
@@ -14,6 +15,11 @@ const of_client = new Set([400, 413, 422]);
 const counted_there = { name: 'messages_count_tokens', shapes: ['anthropic'] } as const;
 // A count is one number; what is longer is none.
 const ANSWER_MAX_BYTES = 65_536;
+
+/** What a provider answered, and what proved to it who asks. */
+interface Told extends Refusal {
+  secrets: readonly string[];
+}
 
 /**
  * The stage that answers how many tokens a message has: as a provider of Messages counts them, else
@@ -38,7 +44,7 @@ export async function answerCount(call: Limited): Promise<void> {
       breaker.succeeded();
       return answer(call, input_tokens);
     }
-    const refused = told && readRefusal(told);
+    const refused = told && refusedBy(told);
     // A provider that cannot count may well answer: what it says here is nothing of its messages.
     if (refused === undefined) breaker.failed();
     else breaker.abandoned();
@@ -61,7 +67,7 @@ function askOf(
   call: Limited,
   candidate: Candidate,
   signal: AbortSignal,
-): Promise<Refusal | undefined> {
+): Promise<Told | undefined> {
   const { target, model } = candidate;
   serveBy(call, candidate);
   call.attempts += 1;
@@ -77,7 +83,7 @@ function askOf(
   });
 }
 
-async function ask(call: Limited, candidate: Candidate, signal: AbortSignal): Promise<Refusal> {
+async function ask(call: Limited, candidate: Candidate, signal: AbortSignal): Promise<Told> {
   const { target } = candidate;
   const { path, headers, body } = sentTo(call, candidate);
   const signed = await target.credential.headersFor?.({ method: 'POST', path, body });
@@ -91,14 +97,25 @@ async function ask(call: Limited, candidate: Candidate, signal: AbortSignal): Pr
     bodyTimeout: target.first_byte_ms,
     signal,
   });
+  const { statusCode: status, headers: told } = answer;
+  const secrets = secretsIn({ ...target.credential.headers, ...signed });
   const chunks: Buffer[] = [];
   let bytes = 0;
   for await (const chunk of answer.body) {
     bytes += (chunk as Buffer).length;
-    if (bytes > ANSWER_MAX_BYTES) throw new Error('Its answer is too long for a count.');
-    chunks.push(chunk as Buffer);
+    if (bytes <= ANSWER_MAX_BYTES) {
+      chunks.push(chunk as Buffer);
+      continue;
+    }
+    // Some servers repeat what they refuse, so the length of an error is the client's doing.
+    if (status >= 400) return { status, headers: {}, body: Buffer.alloc(0), secrets };
+    throw new Error('Its answer is too long for a count.');
   }
-  return { status: answer.statusCode, headers: answer.headers, body: Buffer.concat(chunks) };
+  return { status, headers: told, body: Buffer.concat(chunks), secrets };
+}
+
+function refusedBy({ secrets, ...refusal }: Told): Refused {
+  return withoutSecrets(readRefusal(refusal), secrets);
 }
 
 /** The count that an answer gives; undefined if it is none. */

@@ -20,6 +20,7 @@ import {
 import { wrong } from './input';
 
 const BACKGROUND = 'This gateway does not take "background": ask for a stream instead.';
+const DEFERRED = 'This gateway does not take "deferred": ask for a stream instead.';
 const SPEED = 'There is no price here for another "speed" than "standard".';
 const OTHER_MODEL = 'This gateway takes one model a request: name it in "model".';
 const PLUGINS = 'There is no price here for what this runs beside the model.';
@@ -46,6 +47,7 @@ export const chatMembers: Members = {
   tools: (value, demand, param, body) => addTools(value, chatTools, demand, param, body),
   web_search_options: searchOfAnswer,
   background: only(false, BACKGROUND),
+  deferred: only(false, DEFERRED),
   speed: only('standard', SPEED),
   enable_search: only(false, PLUGINS),
   search_parameters: (value, _, param) => {

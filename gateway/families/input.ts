@@ -1,5 +1,5 @@
 import { AppError } from '../../domain/errors';
-import { type Body, isObject } from '../wire/values';
+import { type Body, isObject, stringOf } from '../wire/values';
 
 /** The input that goes upstream: texts to be counted, and tokens known without counting. */
 export interface Input {
@@ -92,8 +92,25 @@ function addMembers(input: Input, object: Body, parts: Parts): void {
   for (const [name, value] of Object.entries(object)) {
     if (known !== undefined && Object.hasOwn(known, name)) known[name]?.(input, value, object);
     else if (name === 'content' || name === 'output') addContent(input, value, parts);
+    else if (isFetched(object, name)) addFetched(input);
     else if (!isLabel(name, value)) addText(input, value);
   }
+}
+
+/**
+ * Moving pictures, sound and whatever else stands behind an address, which only the provider reads:
+ * `{type: 'video_url', video_url: {url}}`, or an address in a member that ends so. The `url` of a
+ * search result says where it is from, and is not read.
+ */
+function isFetched(object: Body, name: string): boolean {
+  const value = object[name];
+  if (isObject(value)) return name === object.type && isAddress(stringOf(value.url ?? value.uri));
+  return /_ur[il]$/i.test(name) && isAddress(stringOf(value));
+}
+
+function addFetched(input: Input): void {
+  input.has_foreign = true;
+  input.unseen += 1;
 }
 
 /** The members whose tokens are those of the message itself. */

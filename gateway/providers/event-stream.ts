@@ -33,19 +33,29 @@ const types: Readonly<Record<string, string>> = {
  * event, and an exception is one that says `error`.
  */
 export function openEventStream(): Unframer {
-  let rest: Buffer = nothing;
+  // The pieces of a frame that is not whole yet: joined once, as one may come in thousands.
+  let pieces: Buffer[] = [];
+  let held = 0;
+  let wanted = LENGTH_BYTES;
   let damage: unknown;
   return {
     push(chunk) {
       if (damage !== undefined) throw damage;
-      rest = rest.length === 0 ? chunk : Buffer.concat([rest, chunk]);
+      pieces.push(chunk);
+      held += chunk.length;
+      if (held < wanted) return nothing;
+      const bytes = pieces.length === 1 ? chunk : Buffer.concat(pieces, held);
       let text = '';
       let at = 0;
+      wanted = LENGTH_BYTES;
       try {
-        while (rest.length - at >= LENGTH_BYTES) {
-          const length = lengthAt(rest, at);
-          if (rest.length - at < length) break;
-          text += eventIn(rest.subarray(at, at + length));
+        while (held - at >= LENGTH_BYTES) {
+          const length = lengthAt(bytes, at);
+          if (held - at < length) {
+            wanted = length;
+            break;
+          }
+          text += eventIn(bytes.subarray(at, at + length));
           at += length;
         }
       } catch (error) {
@@ -53,12 +63,13 @@ export function openEventStream(): Unframer {
         damage = error;
         if (text === '') throw error;
       }
-      rest = rest.subarray(at);
+      pieces = [bytes.subarray(at)];
+      held -= at;
       return text === '' ? nothing : Buffer.from(text);
     },
     end() {
       if (damage !== undefined) throw damage;
-      if (rest.length > 0) throw new Error('An event stream ended within a frame.');
+      if (held > 0) throw new Error('An event stream ended within a frame.');
       return nothing;
     },
   };

@@ -4,6 +4,10 @@ type Headers = Record<string, string | string[] | undefined>;
 
 // What a wait is made of: 1h2m3.5s, 800ms, or a bare number of seconds.
 const part = /(\d+(?:\.\d+)?)(ms|s|m|h)/g;
+// A longer text names no wait; reading it would take the square of its length.
+const WAIT_MAX_CHARACTERS = 40;
+// What is longer says more of a mistake than of a wait.
+const WAIT_MAX_SECONDS = 86_400;
 const seconds: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600 };
 
 /**
@@ -14,7 +18,7 @@ export function retryAfter(headers: Headers, said: unknown): number | undefined 
   if (headers['retry-after'] !== undefined || headers['retry-after-ms'] !== undefined)
     return undefined;
   const wait = waitInDetails(said) ?? waitInWindows(headers);
-  return wait === undefined ? undefined : Math.max(1, Math.ceil(wait));
+  return wait === undefined || wait > WAIT_MAX_SECONDS ? undefined : Math.max(1, Math.ceil(wait));
 }
 
 /** Google's `RetryInfo` among the details of an error. */
@@ -39,6 +43,7 @@ function waitInWindows(headers: Headers): number | undefined {
 }
 
 function secondsIn(text: string): number | undefined {
+  if (text.length > WAIT_MAX_CHARACTERS) return undefined;
   if (/^\d+(?:\.\d+)?$/.test(text)) return Number(text);
   const parts = [...text.matchAll(part)];
   if (parts.length === 0 || parts.map(([whole]) => whole).join('') !== text) return undefined;

@@ -15,6 +15,8 @@ const deciding = spellings(
   'best_of',
   'max_output_tokens',
   'background',
+  'deferred',
+  'data_sources',
   'stream_format',
   'speed',
   'fallbacks',

@@ -1,5 +1,8 @@
 import { type Asked, anthropicWire, type Kind, openaiWire, type Place, type Wire } from '../kind';
 
+// It reads an index by the identity of the operator's resource, whoever asks, and unpriced.
+const refuses = ['data_sources'];
+
 /** Under this host the deployment is the model, in the body. */
 const v1: Wire = {
   ...openaiWire(undefined, {
@@ -7,6 +10,7 @@ const v1: Wire = {
     families: ['chat_completions', 'responses', 'completions', 'embeddings'],
     passes: ['openai-beta'],
   }),
+  refuses,
   base_url: ({ resource }) => `https://${resource}.openai.azure.com/openai/v1`,
 };
 

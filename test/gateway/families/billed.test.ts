@@ -92,6 +92,7 @@ type Wire = keyof typeof wires;
 
 test.each<[Wire, object, string]>([
   ['chat', { background: true }, 'background'],
+  ['chat', { deferred: true }, 'deferred'],
   ['chat', { speed: 'fast' }, 'speed'],
   ['chat', { models: ['a'] }, 'models'],
   ['chat', { fallbacks: [{ model: 'a' }] }, 'fallbacks'],
@@ -126,7 +127,10 @@ test.each<[Wire, object, string]>([
 
 test.each<[Wire, object]>([
   ['chat', {}],
-  ['chat', { plugins: [], background: false, speed: 'standard', enable_search: false }],
+  [
+    'chat',
+    { plugins: [], background: false, deferred: false, speed: 'standard', enable_search: false },
+  ],
   ['chat', { models: null, service_tier: null, web_search_options: null, tools: null }],
   ['chat', { search_parameters: { mode: 'off' }, modalities: ['text', 'audio'] }],
   ['chat', { tools: [{ type: 'function' }, { type: 'custom' }, { function: { name: 'x' } }] }],

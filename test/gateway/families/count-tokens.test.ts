@@ -159,6 +159,27 @@ test('where no provider is, and where one breaks off, the tokens are counted her
   );
 });
 
+test('a refusal that repeats the key tells no client of it', async () => {
+  const { status, text } = await post(
+    await before({
+      status: 400,
+      body: '{"error":{"message":"no: x-api-key: upstream-secret","type":"invalid_request_error"}}',
+    }),
+    world.key,
+    asked('Hello'),
+  );
+  expect(status).toBe(400);
+  expect(text).toContain('[credential]');
+  expect(text).not.toContain('upstream-secret');
+});
+
+test('refusals that repeat a long request close its provider for nobody', async () => {
+  const url = await before({ status: 422, body: JSON.stringify({ detail: 'x'.repeat(70_000) }) });
+  const statuses: number[] = [];
+  for (let n = 0; n < 7; n += 1) statuses.push((await post(url, world.key, asked('Hello'))).status);
+  expect(statuses).toEqual(Array(7).fill(422));
+});
+
 test('what the client has to mend is told with the provider’s words', async () => {
   const { status, text } = await post(path, world.key, asked('[[fault:error status=400]]'));
   expect({ status, body: JSON.parse(text) }).toMatchObject({

@@ -43,6 +43,28 @@ test.each<[object, number | null]>([
   expect(completionCap(body as Body)).toBe(cap);
 });
 
+test('what stands behind an address, of whatever type, is unseen and may be large', () => {
+  const of = (part: object) => {
+    const { unseen, has_foreign } = chatInput({ messages: user([part]) });
+    return [unseen, has_foreign];
+  };
+  const url = 'https://example.com/hour.mp4';
+  for (const part of [
+    { type: 'video_url', video_url: { url } },
+    { type: 'video_url', video_url: url },
+    { type: 'audio_url', audio_url: { url: ' HTTPS://example.com/a' } },
+    { type: 'other', other: { uri: 'gs://bucket/hour.mp4' } },
+    { type: 'other', file_uri: 's3://bucket/a' },
+  ])
+    expect([part, of(part)]).toEqual([part, [1, true]]);
+  for (const part of [
+    { type: 'text', text: url },
+    { type: 'search_result', url },
+    { type: 'video_url', video_url: { url: 'data:video/mp4;base64,AAAA' } },
+  ])
+    expect([part, of(part)]).toEqual([part, [0, false]]);
+});
+
 test('a file in the body is counted by its size, one that only the provider sees as unseen', () => {
   const file = (value: object) => chatInput({ messages: user([{ type: 'file', file: value }]) });
   expect(file({ file_data: 'A'.repeat(4_000) }).tokens).toBeGreaterThanOrEqual(1_000);

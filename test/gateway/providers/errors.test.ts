@@ -168,21 +168,16 @@ test.each(shapes)('%s: within a stream, ahead of all and behind a word', async (
   }
 });
 
+const delayed = (retryDelay: string) =>
+  google({ details: [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay }] });
+
 test.each([
-  [
-    google({
-      details: [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '23s' }],
-    }),
-    {},
-    '23',
-  ],
-  [
-    google({
-      details: [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay: '1.5s' }],
-    }),
-    {},
-    '2',
-  ],
+  [delayed('23s'), {}, '23'],
+  [delayed('1.5s'), {}, '2'],
+  // Longer than any wait: reading it took the square of its length, and every tenant waited.
+  [delayed(`${'1'.repeat(900_000)}x`), {}, null],
+  [delayed(`${'9'.repeat(400)}s`), {}, null],
+  [delayed('90000h'), {}, null],
   [
     { message: 'Slow down.' },
     { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m2.5s' },

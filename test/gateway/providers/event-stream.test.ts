@@ -25,6 +25,19 @@ test('what came whole before a damaged frame is given, wherever the pieces end',
   }
 });
 
+test('a frame in thousands of pieces is joined once', () => {
+  const joined = jest.spyOn(Buffer, 'concat');
+  const { push, end } = openEventStream();
+  const bytes = framed(JSON.stringify({ type: 'ping', text: 'x'.repeat(200_000) }));
+  joined.mockClear();
+  let text = '';
+  for (let at = 0; at < bytes.length; at += 64) text += push(bytes.subarray(at, at + 64));
+  const joins = joined.mock.calls.length;
+  end();
+  expect(text).toContain('x'.repeat(200_000));
+  expect(joins).toBeLessThanOrEqual(2);
+});
+
 test('an event of several lines is one event, and a type is one word', () => {
   const { push, end } = openEventStream();
   expect(push(framed('{\r\n "type": "ping",\n\n "a": "b"\n}')).toString()).toBe(

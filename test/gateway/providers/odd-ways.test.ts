@@ -278,3 +278,13 @@ test.each(cases)('%s: a stream that is cut is told, and charged for what came', 
   expect(text).not.toMatch(/message_stop|\[DONE\]/);
   expect(actual_cost_nanos).toBeGreaterThan(0n);
 });
+
+test('an index that the operator’s own identity reads is asked for nobody', async () => {
+  upstream.play(['{}'], 'application/json');
+  const key = await gatewayKey(world.api, world.org.org_id);
+  const data_sources = [{ type: 'azure_search', parameters: { index_name: 'salaries' } }];
+  const body = { ...chat('Hello'), model: 'azure-openai', data_sources };
+  const { status, text } = await post(`${url}/v1/chat/completions`, key, body);
+  expect([status, JSON.parse(text).error.param]).toEqual([422, 'data_sources']);
+  expect(upstream.arrived).toEqual([]);
+});
