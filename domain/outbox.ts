@@ -20,12 +20,13 @@ const LEASE_SECONDS = 30;
 
 /**
  * Claims due messages for sending: payments first, then the oldest of each organization in turn.
+ * Notices do not stand behind what else their organization sends.
  */
 export function claim(db: Db, limit: number): Promise<Message[]> {
   return many<Message>(
     db,
     `with turn as (
-       select o.id, o.workflow like 'payment%' as is_payment, row_number() over (partition by o.org_id order by o.id) as place
+       select o.id, o.workflow like 'payment%' as is_payment, row_number() over (partition by o.org_id, o.workflow = 'notices' order by o.id) as place
        from outbox o where o.parked_at is null and o.next_at <= clock_timestamp()
      ), due as (
        select o.id from outbox o join turn t on t.id = o.id
@@ -48,9 +49,20 @@ export async function nextDueIn(db: Db): Promise<number | undefined> {
   return left_ms === null ? undefined : Math.max(0, left_ms);
 }
 
-/** The message has arrived. */
-export async function done(db: Db, id: bigint): Promise<void> {
-  await many(db, 'delete from outbox where id = :id', { id });
+/**
+ * The message has arrived. So has what an older one like it would have said, which was given up: a
+ * worker of the version before may not know its workflow.
+ */
+export async function done(
+  db: Db,
+  { id, workflow_id, signal }: Pick<Message, 'id' | 'workflow_id' | 'signal'>,
+): Promise<void> {
+  await many(
+    db,
+    `delete from outbox o where o.id = :id or o.workflow_id = :workflow_id and o.id < :id and o.parked_at is not null
+       and o.signal is not distinct from :signal`,
+    { id, workflow_id, signal },
+  );
 }
 
 /**

@@ -1,4 +1,5 @@
-import { type BasicType, fileWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { type BasicType, ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
 import { rowsOf } from '../domain/copy-text';
 import {
   type Column,
@@ -28,9 +29,53 @@ const types: Record<ColumnType, BasicType> = {
   sum: 'STRING',
 };
 
+// Bytes that are held before they are written.
+const CHUNK_BYTES = 1_000_000;
+
+/**
+ * Writes to one open file. The package's own writer opens its file anew for each chunk, so that a
+ * draft that was deleted meanwhile would go on without its beginning.
+ */
+class OpenFile extends ByteWriter {
+  private readonly fd: number;
+
+  constructor(fd: number) {
+    super();
+    this.fd = fd;
+  }
+
+  override ensure(size: number): void {
+    if (this.index > CHUNK_BYTES) this.writeOut();
+    super.ensure(size);
+  }
+
+  override finish(): void {
+    this.writeOut();
+  }
+
+  private writeOut(): void {
+    const bytes = this.getBytes();
+    for (let at = 0; at < bytes.length; ) at += writeSync(this.fd, bytes, at);
+    this.index = 0;
+  }
+}
+
 /** Writes rows to a Parquet file, a group at a time. */
 export async function writeParquet(
   file: string,
+  selected: readonly Column[],
+  pages: AsyncIterable<Buffer>,
+): Promise<void> {
+  const fd = openSync(file, 'w');
+  try {
+    await writeGroups(new OpenFile(fd), selected, pages);
+  } finally {
+    closeSync(fd);
+  }
+}
+
+async function writeGroups(
+  writer: OpenFile,
   selected: readonly Column[],
   pages: AsyncIterable<Buffer>,
 ): Promise<void> {
@@ -42,14 +87,14 @@ export async function writeParquet(
     data: [],
   }));
   const schema = schemaFromColumnData({ columnData: described });
-  const writer = new ParquetWriter({ writer: fileWriter(file), schema, createdBy: CREATED_BY });
+  const parquet = new ParquetWriter({ writer, schema, createdBy: CREATED_BY });
   let held: Row[] = [];
   const writeGroup = async (rows: Row[]) => {
     const columnData = columns.map(({ name, type }, index) => ({
       name,
       data: rows.map((row) => cellOf(row[index] ?? null, type)),
     }));
-    await writer.write({ columnData, rowGroupSize: GROUP_ROWS });
+    await parquet.write({ columnData, rowGroupSize: GROUP_ROWS });
   };
   let characters = 0;
   for await (const text of pages)
@@ -63,7 +108,7 @@ export async function writeParquet(
       characters = 0;
     }
   if (held.length > 0) await writeGroup(held);
-  await writer.finish();
+  await parquet.finish();
 }
 
 function cellOf(value: string | null, type: ColumnType): string | bigint | Date | null {

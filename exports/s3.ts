@@ -15,6 +15,7 @@ import { getSignedUrl } from '@aws-sdk/s3-request-presigner';
 import { AppError } from '../domain/errors';
 import type { OpenDestination } from '../domain/exports/destinations';
 import { quietObjectStores } from '../runtime/config';
+import { ClosedAddress } from '../runtime/outgoing';
 import { draftIn, ownDrafts } from './drafts';
 import { agentsFor } from './s3-network';
 import type { ExportTarget } from './target';
@@ -57,6 +58,7 @@ export function openStore(
 ): ExportTarget {
   const { endpoint, region, bucket: Bucket, access_key_id, secret_access_key } = destination;
   requireListed(endpoint, origins);
+  const agents = agentsTo(endpoint);
   const client = new S3Client({
     endpoint,
     region,
@@ -69,7 +71,7 @@ export function openStore(
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {
-      ...agentsFor(endpoint),
+      ...agents,
       connectionTimeout: CONNECT_MS,
       // Of a request whole; without the second it is a line in the log and no end.
       requestTimeout: send_ms,
@@ -186,6 +188,15 @@ function requireListed(endpoint: string, origins: readonly string[]): void {
   );
 }
 
+function agentsTo(endpoint: string) {
+  try {
+    return agentsFor(endpoint);
+  } catch (error) {
+    if (error instanceof ClosedAddress) throw refused(error.message, 'endpoint');
+    throw error;
+  }
+}
+
 function refused(message: string, param: string): AppError {
   return new AppError('export_target_refused', message, { param });
 }
@@ -212,6 +223,7 @@ async function explained<T>(
     const [param, words] = by_name[name] ?? [];
     // It was not the store's fault: its worker stops, or nobody wants it any more.
     if (signal?.aborted && signal.reason?.name !== 'TimeoutError') throw signal.reason;
+    if (error instanceof ClosedAddress) throw refused(error.message, 'endpoint');
     const where = `${at.endpoint} (bucket ${at.bucket}, region ${at.region})`;
     if (param !== undefined) throw refused(`${where} ${words}.`, param);
     // A time-out, a fault of the store: another try may succeed.

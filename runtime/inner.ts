@@ -1,5 +1,5 @@
 import { BlockList, isIP } from 'node:net';
-import { innerAddress, isClosed } from './outgoing';
+import { innerAddresses, isClosed } from './outgoing';
 
 // Addresses of a network's inside: a name that means one of them is
 // no server of the world.
@@ -26,7 +26,6 @@ inner.addSubnet('ff00::', 8, 'ipv6');
 export function isInner(address: string): boolean {
   if (isClosed(address)) return true;
   if (isIP(address) !== 6) return inner.check(address, 'ipv4');
-  const translated = innerAddress(address);
-  const is_inner = translated !== undefined && inner.check(translated, 'ipv4');
+  const is_inner = innerAddresses(address).some((one) => inner.check(one, 'ipv4'));
   return is_inner || inner.check(address, 'ipv6');
 }

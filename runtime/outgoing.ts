@@ -38,8 +38,8 @@ export function isClosed(address: string): boolean {
   const family = isIP(plain);
   if (family === 4) return closed.check(plain, 'ipv4');
   if (family !== 6) return false;
-  const inner = innerAddress(plain);
-  return closed.check(plain, 'ipv6') || (inner !== undefined && closed.check(inner, 'ipv4'));
+  const inner = innerAddresses(plain);
+  return closed.check(plain, 'ipv6') || inner.some((one) => closed.check(one, 'ipv4'));
 }
 
 // IPv6 addresses that a network translates to an IPv4 address: NAT64, SIIT, the form that is no
@@ -47,17 +47,29 @@ export function isClosed(address: string): boolean {
 const translated = /^(64:ff9b:(0:0:0:0|1:.*)|0:0:0:0:ffff:0|0:0:0:0:0:0(?!:0:)):(\w+):(\w+)$/;
 const six_to_four = /^2002:(\w+):(\w+):/;
 
-/** The IPv4 address that an IPv6 address stands for; undefined if it stands for none. */
-export function innerAddress(address: string): string | undefined {
+/**
+ * The IPv4 addresses that an IPv6 address may stand for; none if it stands for none. In the network
+ * for local use (RFC 8215) each prefix has its own place for them: 96 and 48 bits are looked at.
+ */
+export function innerAddresses(address: string): string[] {
   const [head = '', tail] = new URL(`http://[${address}]`).hostname.slice(1, -1).split('::');
   const [before, after] = [head, tail ?? ''].map((part) => part.split(':').filter(Boolean));
   const zeros =
     tail === undefined ? [] : Array(8 - (before?.length ?? 0) - (after?.length ?? 0)).fill('0');
-  const groups = [...(before ?? []), ...zeros, ...(after ?? [])].join(':');
+  const all = [...(before ?? []), ...zeros, ...(after ?? [])];
+  const groups = all.join(':');
   const [high, low] = (translated.exec(groups) ?? six_to_four.exec(groups) ?? []).slice(-2);
-  if (high === undefined || low === undefined) return undefined;
-  const bits = (Number.parseInt(high, 16) << 16) | Number.parseInt(low, 16);
-  return [24, 16, 8, 0].map((shift) => (bits >>> shift) & 255).join('.');
+  if (high === undefined || low === undefined) return [];
+  const found = [dotted(Number.parseInt(high, 16), Number.parseInt(low, 16))];
+  if (!groups.startsWith('64:ff9b:1:')) return found;
+  const [first, second, third] = all.slice(3, 6).map((group) => Number.parseInt(group, 16));
+  // Eight bits between the halves are not the address's.
+  const behind = (((second ?? 0) & 255) << 8) | ((third ?? 0) >>> 8);
+  return first === 0 && behind === 0 ? found : [...found, dotted(first ?? 0, behind)];
+}
+
+function dotted(high: number, low: number): string {
+  return [high >>> 8, high & 255, low >>> 8, low & 255].join('.');
 }
 
 /**

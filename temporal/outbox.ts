@@ -27,7 +27,7 @@ async function deliver(
 ): Promise<void> {
   try {
     await client.withDeadline(Date.now() + CALL_MS_MAX, () => send(db, client, message));
-    await outbox.done(db, message.id);
+    await outbox.done(db, message);
   } catch (error) {
     log.warn(
       { err: error, workflow_id: message.workflow_id, attempts: message.attempts },

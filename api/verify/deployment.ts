@@ -3,7 +3,7 @@ import type { Probe } from './probe';
 
 export interface Place {
   url: string;
-  kind: 'api' | 'gateway';
+  kind: 'api' | 'gateway' | 'console';
   version: string;
 }
 
@@ -20,15 +20,16 @@ export interface Deployment {
   database_url: string | undefined;
 }
 
-/** What listens at an address. Throws a Fault if it is neither an API nor a gateway of ours. */
+/** What listens at an address. Throws a Fault if it is no API, gateway or console of ours. */
 export async function placeAt(url: string): Promise<Place> {
   for (const [kind, at] of [
     ['gateway', '/svc/health'],
     ['api', '/health'],
+    ['console', '/api/health'],
   ] as const) {
     const { status, body } = await ask('GET', `${url}${at}`);
     if (status === 200 && typeof body?.version === 'string')
       return { url, kind, version: body.version };
   }
-  throw new Fault(`${url} is neither an API nor a gateway: neither of their health routes is 200.`);
+  throw new Fault(`${url} is no API, gateway or console: none of their health routes is 200.`);
 }

@@ -13,7 +13,7 @@ const ALL_MS = 52_000;
 /** What the policy of npm start's gateways blocks. */
 const BLOCKED_TEXT = 'svc verify: block this';
 const USAGE =
-  'Usage: npm run verify -- [URL of each API and gateway ...] [--blocked TEXT] [--json], with ' +
+  'Usage: npm run verify -- [URL of each API, gateway and console ...] [--blocked TEXT] [--json], with ' +
   'VERIFY_PLATFORM_KEY (an access key with platform:admin) and VERIFY_GATEWAY_KEY (a gateway key). ' +
   'Without a URL, the npm start that runs on DATA_DIR.';
 
@@ -34,14 +34,14 @@ export async function main(args: string[]): Promise<void> {
   const started_at = performance.now();
   const found: Found[] = [];
   const places: Place[] = [];
-  for (const url of urls) {
-    const health = await timed('health', async () => {
+  const healths = urls.map((url) =>
+    timed('health', async () => {
       const place = await placeAt(url);
       places.push(place);
       return `${url} is the ${place.kind} ${place.version}`;
-    });
-    found.push(health);
-  }
+    }),
+  );
+  found.push(...(await Promise.all(healths)));
   const apis = places.filter(({ kind }) => kind === 'api');
   const gateways = places.filter(({ kind }) => kind === 'gateway');
   if (apis[0] === undefined || gateways.length === 0) {

@@ -154,7 +154,10 @@ async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
   );
 }
 
-/** The statement that makes the rows of an export. */
+/**
+ * The statement that makes the rows of an export. After a clock was set back a wallet may be younger
+ * than its first entries.
+ */
 function fixing(kinds: readonly KindName[]): string {
   const copied = copied_kinds.filter((kind) => kinds.includes(kind));
   return `
@@ -167,7 +170,8 @@ function fixing(kinds: readonly KindName[]): string {
     ), bounds as (
       insert into export_wallets (export_id, wallet_id, org_id, from_seq, to_seq)
       select :export_id, w.id, w.org_id, seq_before(w.id, :from, 0, w.seq), seq_before(w.id, :to, 0, w.seq)
-      from wallets w where :has_ledger and (:org_id::text is null or w.org_id = :org_id) and w.created_at < :to
+      from wallets w where :has_ledger and (:org_id::text is null or w.org_id = :org_id)
+        and (w.created_at < :to or seq_before(w.id, :to, 0, w.seq) > 0)
     ), ${copied.map((kind) => `copied_${kind} as (${copies[kind]}), `).join('')} manifest as (
       insert into export_files (export_id, n, kind) values (:export_id, 0, 'manifest')
     )

@@ -133,7 +133,8 @@ export const copies = {
 
 /**
  * Rows that are never changed, and of which those count that could be seen as the export was made.
- * An id begins with its time, so the search for a day starts a minute before it.
+ * An id begins with its time, so the search for a day starts a minute before it and ends a minute
+ * after it.
  */
 function visiblePage(
   selected: readonly Selected[],
@@ -145,10 +146,13 @@ function visiblePage(
   return `
     select ${selectList(selected)} from ${table} ${joined}
     where (:org_id::text is null or ${of}.org_id = :org_id) and ${of}.created_at >= :from and ${of}.created_at < :to
-      and ${of}.id > greatest(:after, '${prefix}_' ||
-        lpad(to_hex(((extract(epoch from :from::timestamptz) - 60) * 1000)::bigint), 12, '0'))
+      and ${of}.id > greatest(:after, ${idAt(prefix, ':from', '-')}) and ${of}.id < ${idAt(prefix, ':to', '+')}
       and pg_visible_in_snapshot(${of}.transaction_id, :snapshot::pg_snapshot)
     order by ${of}.id limit :limit`;
+}
+
+function idAt(prefix: string, moment: string, sign: '+' | '-'): string {
+  return `'${prefix}_' || lpad(to_hex(((extract(epoch from ${moment}::timestamptz) ${sign} 60) * 1000)::bigint), 12, '0')`;
 }
 
 function copiedPage(kind: string, selected: readonly Selected[]): string {

@@ -34,6 +34,10 @@ export interface ExportSchedule {
   ended_reason: string | null;
 }
 
+// What is suspended exports nothing, and goes on where it stood if that ends.
+const not_suspended =
+  'not exists (select from organizations o where o.id = s.org_id and o.suspended_at is not null)';
+
 const window_to = 'export_window_end(s.every, s.window_from, s.time_zone)';
 
 const scheduleRows = `
@@ -163,7 +167,7 @@ export async function run(db: Db, page: number): Promise<Ran> {
       `select s.id from export_schedules s
        left join lateral (select q.status, q.to_time, q.ended_at from exports q where q.schedule_id = s.id
          order by q.id desc limit 1) as x on true
-       where s.archived_at is null and (${window_to} + s.lag_minutes * interval '1 minute' <= clock_timestamp())
+       where s.archived_at is null and ${not_suspended} and (${window_to} + s.lag_minutes * interval '1 minute' <= clock_timestamp())
          and (x.status is null or x.status in ('completed', 'expired')
            or (x.status in ('failed', 'canceled') and x.ended_at < clock_timestamp() - ${PAUSE}))
          and s.id > :after
@@ -192,7 +196,7 @@ async function runOne(db: Db, id: string): Promise<boolean> {
       `select s.*, s.window_from as "from", ${window_to} as "to",
          not exists (select 1 from pg_stat_activity a where a.datname = current_database() and a.pid <> pg_backend_pid()
            and a.backend_xid is not null and a.xact_start < ${window_to}) as is_past
-       from export_schedules s where s.id = :id and s.archived_at is null for update skip locked`,
+       from export_schedules s where s.id = :id and s.archived_at is null and ${not_suspended} for update skip locked`,
       { id },
     );
     // Somebody else runs it, or something of that time is still being written.

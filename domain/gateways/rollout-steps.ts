@@ -77,14 +77,17 @@ class Step {
     if (view.isUnheard()) return is_paused ? this.paused(row) : this.waitForReports();
     if (row.stage === 0) return is_paused ? this.paused(row) : this.moveOn(1);
     // A pause keeps gateways from being moved; what was moved is watched as ever.
-    const failure = view.failureOfMoved() ?? this.failureOfGate();
+    const is_recovering = view.isRecovering();
+    const failure = view.failureOfMoved() ?? (is_recovering ? undefined : this.failureOfGate());
     if (failure !== undefined) return this.end('rolled_back', ...failure);
+    if (is_recovering) await view.beginSoakAnew(trx);
     const behind = row.applied_at === null ? view.notApplied() : [];
     if (row.applied_at === null && behind.length === 0) row.applied_at = await this.applied();
     if (is_paused) return this.paused(row);
     if (row.applied_at === null)
       return this.waitFor(behind, words.waitsFor(row, view.moved.length, behind));
     if (row.soak_s === 0 || row.is_promoted) return this.moveOn(row.stage + 1);
+    if (is_recovering) return this.waitForReports();
     return this.soak(row.applied_at);
   }
 
@@ -116,9 +119,11 @@ class Step {
     return reason === undefined ? undefined : ['gate_failed', `${words.capital(reason)}.`];
   }
 
-  /** Nothing is judged, and nothing moved, while the control plane hears of nobody. */
+  /** Nothing is judged, and nothing moved, while the control plane hears of nobody, or only just. */
   private waitForReports(): StepResult {
-    const summary = words.unheard(this.row, this.view.moved.length);
+    const { row, view } = this;
+    const tell = view.isUnheard() ? words.unheard : words.heardAgain;
+    const summary = tell(row, view.moved.length);
     const waits_for = 'Until reports of gateways arrive';
     return { status: 'running', is_over: false, wait_ms: APPLY_LOOK_MS, summary, waits_for };
   }

@@ -66,7 +66,8 @@ export class GroupView {
     this.is_heard = this.ageOf(this.newestReport()) < GAP_S;
     const was_looked_at = row.stepped_at !== null && this.ageOf(row.stepped_at) < 2 * GAP_S;
     const before = was_looked_at ? row.reports_since : null;
-    this.reports_since = this.is_heard ? (before ?? row.now) : null;
+    const began = row.stepped_at === null ? row.created_at : row.now;
+    this.reports_since = this.is_heard ? (before ?? began) : null;
   }
 
   static async read(trx: Db, row: RolloutRow): Promise<GroupView> {
@@ -106,6 +107,16 @@ export class GroupView {
   /** True while gateways are known and none of them is heard, and not for too long yet. */
   isUnheard(): boolean {
     return this.members.size > 0 && !this.is_heard && !this.isQuiet();
+  }
+
+  /**
+   * True while reports arrive again and were missing a moment ago: what gateways lost and failed
+   * meanwhile says nothing of the version that they run.
+   */
+  isRecovering(): boolean {
+    const { reports_since, row } = this;
+    if (reports_since === null || reports_since <= row.created_at) return false;
+    return this.ageOf(reports_since) < SILENT_S;
   }
 
   /** A refusal, a silence, or a version that is not taken up; undefined if all is well. */

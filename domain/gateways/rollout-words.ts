@@ -21,6 +21,10 @@ export function unheard(rollout: Rollout, moved: number): string {
   return `${head(rollout, moved)}. No gateway of the group reports at present; nothing is judged without reports.`;
 }
 
+export function heardAgain(rollout: Rollout, moved: number): string {
+  return `${head(rollout, moved)}. Reports arrive again; the soak begins anew once they have for a while.`;
+}
+
 /** `least` is how many calls the least busy of the moved gateways has finished. */
 export function soaks(
   rollout: Rollout,

@@ -170,10 +170,11 @@ test('entries that a clock set back gave earlier times are in the ledger as in t
     team.body,
   );
   const noon = Date.now() - (Date.now() % 86_400_000) - 86_400_000 / 2;
-  const minutes = [0, 10, -10, 20];
+  const minutes = [-10, 10, -8, 20];
   await db.transaction(async (trx) => {
     await many(trx, `set local session_replication_role = 'replica'`);
-    const created_at = new Date(noon - 3_600_000);
+    // It is younger than its first entry, as the clock was set back after it was made.
+    const created_at = new Date(noon - 5 * 60_000);
     await trx('wallets').where({ id: wallet_id }).update({ created_at });
     for (const [n, minute] of minutes.entries())
       await trx('wallet_transactions')
@@ -185,6 +186,7 @@ test('entries that a clock set back gave earlier times are in the ledger as in t
     [-5, 15],
     [15, 30],
     [-20, 30],
+    [-20, -6],
   ] as const) {
     const at = (minute: number) => new Date(noon + minute * 60_000);
     const period = { from: at(from), to: at(to) };

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { request } from 'undici';
+import { openStore } from '../../exports/s3';
 import { isInner } from '../../runtime/inner';
 import { makeTenant, refusal, serve, type Tenant } from '../support/api';
 import { until } from '../support/until';
@@ -257,10 +258,20 @@ test('names that mean an inner, link-local or metadata address are not connected
     '::ffff:10.0.0.1',
     '64:ff9b::a00:1',
     '64:ff9b::127.0.0.1',
+    '64:ff9b:1:a00:0:100:808:808',
     '2002:c0a8:101::1',
     'fe80::1',
   ])
     expect([address, isInner(address)]).toEqual([address, true]);
   for (const address of ['52.219.72.1', '2600:1fa0::1', '8.8.8.8', '64:ff9b::808:808'])
     expect([address, isInner(address)]).toEqual([address, false]);
+});
+
+test('a store at a metadata address is refused in words, also where the operator lists it', () => {
+  const endpoint = 'http://169.254.169.254';
+  const at = { endpoint, region: 'a', bucket: 'b', access_key_id: 'k', secret_access_key: 's' };
+  const open = () => openStore({ destination: at, origins: [endpoint], probe_folder: 'org/a/' });
+  expect(open).toThrow(
+    expect.objectContaining({ code: 'export_target_refused', details: { param: 'endpoint' } }),
+  );
 });

@@ -140,6 +140,19 @@ test('a schedule falls with the key that made it, and with the role of its perso
   );
 });
 
+test('what is suspended exports nothing, and goes on where it stood', async () => {
+  const { db } = world;
+  const { id } = (await schedule()).body;
+  const suspend = (suspended_at: Date | null) =>
+    db('organizations').where({ id: tenant.org_id }).update({ suspended_at });
+  await suspend(new Date());
+  await run();
+  expect(await windowsOf(id)).toEqual([]);
+  await suspend(null);
+  await run();
+  expect(await windowsOf(id)).toEqual([[day(3).toISOString(), 'running']]);
+});
+
 test('a schedule ends with its bucket: nothing more is written there', async () => {
   const { db } = world;
   const { org_id } = tenant;

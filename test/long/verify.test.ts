@@ -124,7 +124,7 @@ const faults: Fault[] = [
   ],
   [
     'an address of something else',
-    ['health', /is neither an API nor a gateway/],
+    ['health', /is no API, gateway or console/],
     async () => verify(...elsewhere(demo.sandbox.models_url)),
   ],
   [

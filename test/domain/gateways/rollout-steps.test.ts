@@ -59,7 +59,7 @@ async function pass({ id }: Rollout, seconds: number): Promise<void> {
   const back = (column: string) => `${column} = ${column} - make_interval(secs => :seconds)`;
   await many(
     db,
-    `update config_rollouts set ${['applied_at', 'stage_began_at', 'created_at'].map(back).join(', ')} where id = :id`,
+    `update config_rollouts set ${['applied_at', 'stage_began_at', 'created_at', 'reports_since'].map(back).join(', ')} where id = :id`,
     { id, seconds },
   );
   await many(db, `update config_rollout_gateways set ${back('moved_at')} where rollout_id = :id`, {
@@ -157,13 +157,45 @@ test('a minute without the control plane is nobody’s fault: it goes on when re
   await pass(rollout, 60);
   await step(db, rollout.id);
   expect(await get(db, rollout.id)).toMatchObject({ status: 'running' });
-  // The others are first to report again.
+  // The others are first to report again; then it counts what it lost meanwhile.
   await report(busy, [first]);
   await step(db, rollout.id);
   expect(await get(db, rollout.id)).toMatchObject({ status: 'running' });
-  await report(busy);
+  const lost = { finished: 900, own_5xx: 300, lost_reports: 30 };
+  await report((is_moved) => (is_moved ? lost : busy()));
+  const { summary } = await step(db, rollout.id);
+  expect(summary).toContain('Reports arrive again');
+  await looked(rollout, 21);
+  await pass(rollout, 30);
+  await report((is_moved) => (is_moved ? lost : busy()));
+  await step(db, rollout.id);
+  // The soak began anew, and waits for its calls.
+  expect(await get(db, rollout.id)).toMatchObject({ status: 'running', stage: 1 });
+  await pass(rollout, 61);
+  await looked(rollout, 91);
+  await report(() => ({ ...lost, finished: 1_500 }));
   await step(db, rollout.id);
   expect(await get(db, rollout.id)).toMatchObject({ status: 'running', stage: 2 });
+});
+
+test('in its last stage, where nobody is left to compare with, such a minute returns nothing either', async () => {
+  const rollout = await begin({ stages: ['100%'] });
+  await step(db, rollout.id);
+  await report(busy);
+  await step(db, rollout.id);
+  await looked(rollout, 30);
+  await pass(rollout, 60);
+  await step(db, rollout.id);
+  for (const own_5xx of [300, 310]) {
+    await report(() => ({ finished: 900, own_5xx, lost_reports: 30 }));
+    await step(db, rollout.id);
+    expect(await get(db, rollout.id)).toMatchObject({ status: 'running', stage: 1 });
+  }
+  await looked(rollout, 61);
+  await pass(rollout, 61);
+  await report(() => ({ finished: 1_500, own_5xx: 310, lost_reports: 30 }));
+  await step(db, rollout.id);
+  expect(await get(db, rollout.id)).toMatchObject({ status: 'completed' });
 });
 
 test('all silent for longer than it may wait returns what was moved', async () => {
