@@ -161,7 +161,7 @@ export async function change(
     'No destination',
   );
   if (enabled || to)
-    await many(trx, 'update notice_queues set failures = 0 where destination_id = :id', { id });
+    await many(trx, 'select retry_notices(:id)', { id });
   return get(trx, id, owner);
 }
 

@@ -40,7 +40,8 @@ const defaults = {
   },
   day: { from: `(:to_day::date - 30)`, to: `((now() at time zone :time_zone)::date + 1)` },
   month: {
-    from: `date_trunc('month', :to_day::date - interval '12 months')::date`,
+    // The month that goes on, and the eleven before it: 12 months may have more days than a period.
+    from: `date_trunc('month', :to_day::date - 1 - interval '11 months')::date`,
     to: `((now() at time zone :time_zone)::date + 1)`,
   },
 } as const;

@@ -164,10 +164,12 @@ function apart(): AppError {
 }
 
 const SESSION_DAYS_MAX = 31;
-const DAY_MS = 86_400_000;
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
 
 function refuseLong({ from, to }: Period): void {
-  if (to.getTime() - from.getTime() <= (SESSION_DAYS_MAX + 1) * DAY_MS) return;
+  // A day may have 25 hours.
+  if (to.getTime() - from.getTime() <= SESSION_DAYS_MAX * DAY_MS + HOUR_MS) return;
   throw wrong('to', `By session a period may have at most ${SESSION_DAYS_MAX} days.`);
 }
 

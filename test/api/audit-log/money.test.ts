@@ -125,7 +125,7 @@ const walks: Record<(typeof walked)['money.test.ts'][number], () => Promise<Walk
   'post /v1/organizations/{id}/teams/{team_id}/reclaim': async () => ({
     path: `${base()}/reclaim`,
     body: { user_id: tenant.member_id, amount: 0.25 },
-    actions: ['wallet.allocated'],
+    actions: ['wallet.reclaimed'],
     after: { amount_nanos: '250000000' },
   }),
   'post /v1/admin/wallets/credit': async () => ({

@@ -174,6 +174,32 @@ test('another time zone folds anew beside what is read, and takes its place; a r
   expect(left).toEqual([]);
 });
 
+test.each([
+  ['spend_days', `update spend_days set user_id = 'x'`, 'spend_is_folded_calls'],
+  ['calls', 'update spend_days set requests = requests + 1', 'spend_is_folded_calls'],
+  ['tokens', 'update spend_days set cached_tokens = 9', 'spend_is_folded_calls'],
+  ['tags', 'update spend_tag_days set cost_nanos = cost_nanos + 1', 'spend_tags_are_folded_calls'],
+  ['a tag', `update spend_tag_days set tag = 'c'`, 'spend_tags_are_folded_calls'],
+])('the proof finds what is wrong of %s', async (_, spoil, check) => {
+  const { db } = ledger;
+  const { org_id } = await makeFundedOrg(db, 100_000);
+  await call(ledger, org_id, 10, undefined, { tags: ['a'] });
+  await editions.openEditions(db);
+  while ((await editions.foldStep(db)) > 0);
+  const undone = new Error('undone');
+  const spoilt = db.transaction(async (trx) => {
+    const of_org = 'edition in (select edition from spend_editions where org_id = :org_id)';
+    await many(trx, `${spoil} where ${of_org}`, { org_id });
+    const rows = await many<{ check_name: string }>(
+      trx,
+      'select distinct check_name from audit_8()',
+    );
+    expect(rows).toEqual([{ check_name: check }]);
+    throw undone;
+  });
+  await expect(spoilt).rejects.toBe(undone);
+});
+
 test('folds beside each other count nothing twice', async () => {
   const { db } = ledger;
   const organizations = await Promise.all(

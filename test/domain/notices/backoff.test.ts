@@ -1,0 +1,90 @@
+import * as destinations from '../../../domain/notices/destinations';
+import * as messages from '../../../domain/notices/messages';
+import { type Db, many, one } from '../../../domain/sql';
+import { secrets } from '../../support/api';
+import { openTestDatabase } from '../../support/database';
+import { makeOrg } from '../../support/ledger';
+
+let db: Db;
+let close: () => Promise<void>;
+let org_id: string;
+let destination_id: string;
+
+beforeAll(async () => {
+  ({ db, close } = await openTestDatabase());
+  ({ org_id } = await makeOrg(db));
+});
+beforeEach(async () => {
+  ({ id: destination_id } = await one<{ id: string }>(
+    db,
+    `insert into notice_destinations (org_id, name, channel, url, host, kinds, created_by)
+     values (:org_id, 'Hook', 'webhook', 'https://example.com', 'example.com', '{payment}', 'test') returning id`,
+    { org_id },
+  ));
+});
+afterAll(() => close());
+
+const tell = (count: number) =>
+  many(
+    db,
+    `insert into notices (destination_id, org_id, kind, payload)
+     select :destination_id, :org_id, 'payment', '{}' from generate_series(1, :count)`,
+    { destination_id, org_id, count },
+  );
+const away = { outcome: 'failed', status: 503, error: 'It answered 503.' } as const;
+
+/** Takes what is due and lets all of it fail; how many that were. */
+async function fail(): Promise<number> {
+  const taken = await messages.take(db, destination_id, 20);
+  for (const { id } of taken) await messages.sent(db, id, away, 5_000);
+  return taken.length;
+}
+
+async function failures(): Promise<number> {
+  const sql = 'select failures from notice_queues where destination_id = :destination_id';
+  return (await one<{ failures: number }>(db, sql, { destination_id })).failures;
+}
+
+test('messages that fail together are one failure', async () => {
+  await tell(4);
+  expect(await fail()).toBe(4);
+  expect(await failures()).toBe(1);
+  const wait = await messages.dueIn(db, destination_id);
+  expect(wait).toBeGreaterThan(0);
+  expect(wait).toBeLessThanOrEqual(5_000);
+});
+
+test('a new message waits with those of a destination that fails, and none of them raises the pause', async () => {
+  await tell(1);
+  expect(await fail()).toBe(1);
+  for (let n = 0; n < 5; n += 1) {
+    await tell(1);
+    expect(await fail()).toBe(0);
+  }
+  expect(await failures()).toBe(1);
+  expect(await messages.dueIn(db, destination_id)).toBeLessThanOrEqual(5_000);
+});
+
+test('the next failure is one more, and what is mended goes at once', async () => {
+  await tell(2);
+  await fail();
+  for (const expected of [2, 3]) {
+    await many(
+      db,
+      `update notice_messages set next_at = clock_timestamp() where destination_id = :destination_id`,
+      { destination_id },
+    );
+    expect(await fail()).toBe(1);
+    expect(await failures()).toBe(expected);
+  }
+  const wait = await messages.dueIn(db, destination_id);
+  expect(wait).toBeGreaterThan(10_000);
+  await destinations.change(
+    db,
+    secrets,
+    { id: destination_id, owner: org_id },
+    { to: { url: 'https://example.org', host: 'example.org', credentials: { secret: 'whsec_x' } } },
+  );
+  expect(await failures()).toBe(0);
+  expect(await messages.dueIn(db, destination_id)).toBeLessThanOrEqual(0);
+});
