@@ -6357,7 +6357,7 @@ end $$;
 -- Says how a try went. `p_outcome`: delivered; refused, which is about this message; or failed,
 -- which is about the destination, so that all its messages wait. `p_pause_ms` is the first pause;
 -- each further one is twice as long, up to 15 minutes. Messages that were taken together are one
--- failure.
+-- failure. One that is delivered may have an error too: a recipient who was not told.
 create function note_sent(p_message_id text, p_outcome text, p_status integer, p_error text,
   p_pause_ms integer)
 returns void language plpgsql as $$
@@ -6368,7 +6368,7 @@ begin
   select * into m from notice_messages q where q.id = p_message_id;
   perform pg_advisory_xact_lock(hashtext('notices'), hashtext(m.destination_id));
   if p_outcome = 'delivered' then
-    update notice_messages q set status = 'delivered', delivered_at = clock_timestamp(), last_status = p_status, last_error = null
+    update notice_messages q set status = 'delivered', delivered_at = clock_timestamp(), last_status = p_status, last_error = p_error
     where q.id = m.id;
     -- It answers again: what waited for that goes now.
     update notice_queues q set failures = 0 where q.destination_id = m.destination_id and q.failures > 0;

@@ -36,26 +36,33 @@ export async function sendMail(
     disableFileAccess: true,
     disableUrlAccess: true,
   } as never);
-  const late = setTimeout(() => transport.close(), TIME_MS);
+  const signal = AbortSignal.timeout(TIME_MS);
   try {
-    await transport.sendMail({
+    const { rejected } = await transport.sendMail({
       from: server.from,
       to: addresses.map((address) => ({ name: '', address })),
       messageId: `<${id}@notices.svc>`,
       subject: text.title,
       text: plainText(text),
       html: htmlText(text),
+      signal,
     });
-    return { outcome: 'delivered', status: 250, error: null };
+    return { outcome: 'delivered', status: 250, error: notTold(rejected) };
   } catch (error) {
     const { responseCode: status } = error as { responseCode?: number };
+    if (signal.aborted) return failed('The mail server did not take it within 10 seconds.');
     if (status === undefined) return failed(wordsOf(error));
     const outcome = status >= 550 && status < 560 ? 'refused' : 'failed';
     return { outcome, status, error: `The mail server answered ${status}.` };
   } finally {
-    clearTimeout(late);
     transport.close();
   }
+}
+
+/** Of several recipients a server may take some: the log names those who were not told. */
+function notTold(rejected: readonly (string | { address: string })[]): string | null {
+  const addresses = rejected.map((one) => (typeof one === 'string' ? one : one.address));
+  return addresses.length === 0 ? null : `The mail server refused ${addresses.join(', ')}.`;
 }
 
 function plainText({ title, facts, links }: Text): string {

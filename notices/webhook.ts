@@ -22,6 +22,8 @@ export function webhookPost(secret: string, message: WebhookMessage, now: Date) 
     data: {
       message_id: id,
       count: notice_count,
+      // The rest of a burst is listed by its message.
+      truncated: notices.length < notice_count,
       inbox_url: urlOf(),
       notices: notices.map((notice) => ({
         id: notice.id,

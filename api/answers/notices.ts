@@ -72,6 +72,7 @@ export const notice = z.strictObject({
   cost_ticket_id: id.nullable(),
   created_at: time,
   message_id: id.nullable().describe('The message that it left in; null while it waits for one.'),
+  decided_by: id.nullable().describe('Who decided on its ticket, if somebody has.'),
 } satisfies Members<Wire<Notice>>);
 
 const linked = {

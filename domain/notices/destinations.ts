@@ -160,8 +160,7 @@ export async function change(
     },
     'No destination',
   );
-  if (enabled || to)
-    await many(trx, 'select retry_notices(:id)', { id });
+  if (enabled || to) await many(trx, 'select retry_notices(:id)', { id });
   return get(trx, id, owner);
 }
 

@@ -35,6 +35,8 @@ export interface Notice {
   created_at: Date;
   /** Null while it waits to be put into one. */
   message_id: string | null;
+  /** Who decided on its ticket, if somebody has; null for all else. */
+  decided_by: string | null;
 }
 
 /** A message that was taken for sending. */
@@ -57,8 +59,8 @@ export interface FullNotice extends Notice {
 const columns = `m.id, m.destination_id, m.kind, m.notice_count, m.status, m.attempts,
   case when m.status = 'waiting' then m.next_at end as next_at, m.created_at, m.attempted_at, m.delivered_at, m.last_status,
   m.last_error, m.replayed_at`;
-const notice_columns =
-  'n.id, n.destination_id, n.org_id, n.kind, n.event_id, n.cost_ticket_id, n.created_at, n.message_id';
+const notice_columns = `n.id, n.destination_id, n.org_id, n.kind, n.event_id, n.cost_ticket_id, n.created_at, n.message_id,
+  n.payload ->> 'decided_by' as decided_by`;
 const owned = '(:is_any or d.org_id is not distinct from :owner)';
 
 const ownerBindings = (owner: Owner) => ({ owner: owner ?? null, is_any: owner === undefined });

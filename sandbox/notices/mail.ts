@@ -7,6 +7,10 @@ export function createMailServer(receiver: Receiver): SMTPServer {
     authOptional: true,
     disabledCommands: ['STARTTLS'],
     disableReverseLookup: true,
+    onRcptTo({ address }, _session, done) {
+      const script = receiver.takeFault(`mail to ${address}`);
+      done(script && Object.assign(new Error('refused'), { responseCode: script.status }));
+    },
     onData(stream, session, done) {
       const chunks: Buffer[] = [];
       stream.on('data', (chunk: Buffer) => chunks.push(chunk));

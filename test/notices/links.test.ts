@@ -88,6 +88,14 @@ test('one confirmation by a session decides, once: another shows the first answe
       after: { status: 'denied', note: 'too dear' },
     },
   ]);
+  const told = await world.call('get', `/v1/notices?cost_ticket_id=${linked.ticket_id}`, {
+    key: linked.owner_key,
+  });
+  const who = told.body.notices.map((one: Record<string, unknown>) => [one.kind, one.decided_by]);
+  expect(who).toEqual([
+    ['ticket_resolved', linked.person_id],
+    ['ticket_created', null],
+  ]);
 });
 
 test('two who confirm at once have one verdict', async () => {

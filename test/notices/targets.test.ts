@@ -51,10 +51,16 @@ test.each([
   expect(outcome).toMatchObject({ outcome: 'failed', error: expect.stringMatching(/inside/) });
 });
 
+/** What the name server answers from now on. */
+function naming() {
+  const { prototype } = dns.promises.Resolver;
+  jest.spyOn(prototype, 'resolve6').mockRejectedValue(new Error('ENODATA'));
+  return jest.spyOn(prototype, 'resolve4') as unknown as jest.Mock;
+}
+
 test('a name that resolves anew to an inner address is not connected to; the address that was judged is used', async () => {
-  const inner = [{ address: '127.0.0.1', family: 4 }];
-  const lookup = jest.spyOn(dns.promises, 'lookup') as unknown as jest.Mock;
-  lookup.mockResolvedValueOnce([{ address: '93.184.216.34', family: 4 }]).mockResolvedValue(inner);
+  const resolve = naming();
+  resolve.mockResolvedValueOnce(['93.184.216.34']).mockResolvedValue(['127.0.0.1']);
   const url = 'https://rebinding.example/hook';
   expect((await hook(url)).status).toBe(201);
   const again = await post({ url, body: '{}' }, world_only);
@@ -63,21 +69,45 @@ test('a name that resolves anew to an inner address is not connected to; the add
     error: expect.stringMatching(/inside a network/),
   });
   // One of several is enough to refuse the name.
-  const behind = { address: '10.0.0.1', family: 4 };
-  lookup.mockResolvedValue([{ address: '93.184.216.34', family: 4 }, behind]);
+  resolve.mockResolvedValue(['93.184.216.34', '10.0.0.1']);
   expect(await hook(url)).toMatchObject(refused('url', /inside a network/));
   // The name itself is unknown, so that only the judged address can have been connected to.
-  lookup.mockClear().mockResolvedValue(inner);
+  resolve.mockClear().mockResolvedValue(['127.0.0.1']);
   const port = new URL(world.receiver_url).port;
   const reach = { networks: createNetworks(['127.0.0.0/8']), chat_hosts: [] };
   const there = await post({ url: `http://nowhere.invalid:${port}/hooks/once`, body: '{}' }, reach);
   expect(there).toMatchObject({ outcome: 'delivered', status: 200 });
-  expect(lookup).toHaveBeenCalledTimes(1);
+  expect(resolve).toHaveBeenCalledTimes(1);
+});
+
+test('names that nobody answers for hold none of the threads that others need', async () => {
+  const resolve = naming();
+  resolve.mockImplementation(() => new Promise(() => undefined));
+  const lookup = jest.spyOn(dns.promises, 'lookup');
+  const waiting = Array.from({ length: 8 }, (_, n) =>
+    post({ url: `https://silent-${n}.example/hook`, body: '{}' }, world_only),
+  );
+  for (const outcome of await Promise.all(waiting))
+    expect(outcome).toMatchObject({
+      outcome: 'failed',
+      error: expect.stringMatching(/10 seconds/),
+    });
+  expect(lookup).not.toHaveBeenCalled();
+});
+
+test('an unknown name is told of as an inner one is, whose names are nobody’s business', async () => {
+  const resolve = naming();
+  const problems: unknown[] = [];
+  for (const answer of [[], ['10.0.0.1']]) {
+    resolve.mockResolvedValue(answer);
+    const outcome = await post({ url: 'https://some.example/hook', body: '{}' }, world_only);
+    problems.push(outcome.error);
+  }
+  expect(problems[0]).toBe(problems[1]);
 });
 
 test('plain http goes to networks that the operator lists alone', async () => {
-  const lookup = jest.spyOn(dns.promises, 'lookup') as unknown as jest.Mock;
-  lookup.mockResolvedValue([{ address: '93.184.216.34', family: 4 }]);
+  naming().mockResolvedValue(['93.184.216.34']);
   expect(await hook('http://plain.example/hook')).toMatchObject(refused('url', /https/));
 });
 

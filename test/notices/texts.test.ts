@@ -11,6 +11,7 @@ const notice = (payload: FullNotice['payload']): FullNotice => ({
   cost_ticket_id: 'tkt_1',
   created_at: new Date(0),
   message_id: 'msg_1',
+  decided_by: null,
   payload,
   org_name: 'Org',
   user_name: 'Ann',
