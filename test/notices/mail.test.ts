@@ -41,7 +41,10 @@ async function scripted(lines: string[], pause_ms: number) {
     say();
   });
   opened.push(one);
-  return { smtp_url: `smtp://127.0.0.1:${await listen(one as never, 0)}`, from: 'notices@svc.example' };
+  return {
+    smtp_url: `smtp://127.0.0.1:${await listen(one as never, 0)}`,
+    from: 'notices@svc.example',
+  };
 }
 
 test('what is taken over is delivered to all', async () => {
