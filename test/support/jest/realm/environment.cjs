@@ -30,10 +30,10 @@ const { exit } = process;
 const compiled = new Map();
 vm.compileFunction = (code, params, { parsingContext, ...options } = {}) => {
   if (parsingContext !== own) return compileFunction(code, params, { ...options, parsingContext });
-  // An `import()` in it would reach the runtime of the file that compiled it.
-  if (/\bimport\(/.test(code)) return compileFunction(code, params, options);
   const before = compiled.get(options.filename);
   if (before?.code === code) return before.run;
+  // An `import()` in it would reach the runtime of the file that compiled it.
+  if (/\bimport\(/.test(code)) return compileFunction(code, params, options);
   const run = compileFunction(code, params, options);
   compiled.set(options.filename, { code, run });
   return run;
