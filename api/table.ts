@@ -16,6 +16,7 @@ import { webhookRoutes } from './payments/webhooks';
 import { agentRoutes } from './people/agents';
 import { meKeyRoutes } from './people/me-keys';
 import { memberRoutes } from './people/members';
+import { nameRoutes } from './people/names';
 import { organizationRoutes } from './people/organizations';
 import { teamRoutes } from './people/teams';
 import { tokenRoutes } from './people/tokens';
@@ -55,6 +56,7 @@ export const routes = [
   ...priceSheetRoutes,
   ...spendRoutes,
   ...organizationRoutes,
+  ...nameRoutes,
   ...teamRoutes,
   ...memberRoutes,
   ...agentRoutes,

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { named_types } from '../../domain/people/names';
 import { permissions } from '../../domain/people/roles';
 import { id, money, time } from './shared';
 
@@ -9,6 +10,17 @@ export const organization = z.strictObject({
   created_at: time,
   suspended_at: time.nullable().describe('Its keys are refused since then; null: they are not.'),
   suspended_for: z.string().nullable().describe('What a platform admin said about it.'),
+});
+
+/** The names of ids that were asked for. */
+export const names = z.strictObject({
+  names: z.array(
+    z.strictObject({
+      id: id.describe('The id that was asked for.'),
+      type: z.enum(named_types).describe('What it is the id of.'),
+      name: z.string().describe('A wallet and a budget are called as their owner is.'),
+    }),
+  ),
 });
 
 /** A team or an agent. */

@@ -1,7 +1,13 @@
 import { z } from 'zod';
 import { decimalText } from '../../domain/money';
+import { namesOf } from '../../domain/people/names';
 import { isPlatformAdmin } from '../../domain/people/rights';
-import { type Dimension, dimensions, type Figures } from '../../domain/spend/figures';
+import {
+  type Dimension,
+  dimensions,
+  type Figures,
+  type SpendViewer,
+} from '../../domain/spend/figures';
 import { intervals } from '../../domain/spend/periods';
 import { spend, top } from '../../domain/spend/spend';
 import * as answers from '../answers/spend';
@@ -111,11 +117,12 @@ async function showSpend(
   const viewer = await viewerOf(ctx, org_id);
   const found = await spend(ctx.db, viewer, filter, { from, to, interval, group_by });
   if (!wantsCsv(ctx)) return found;
-  const names = ['start', 'local', ...group_by, ...figureNames];
+  const cellsOfGroup = await groupCells(ctx, viewer, group_by, found.buckets);
+  const names = ['start', 'local', ...groupNames(group_by), ...figureNames];
   const rows = found.buckets.map(({ start, local, group, ...figures }) => [
     { text: start.toISOString() },
     { text: local },
-    ...group_by.map((one) => ({ text: group[one] ?? null })),
+    ...cellsOfGroup(group),
     ...cellsOf(found.currency, figures),
   ]);
   return csv(ctx, csvOf(names, rows), found.truncated);
@@ -125,13 +132,43 @@ async function showTop(
   ctx: Ctx,
   { org_id, from, to, by, limit, ...filter }: z.infer<typeof topQuery>,
 ) {
-  const found = await top(ctx.db, await viewerOf(ctx, org_id), filter, { from, to, by, limit });
+  const viewer = await viewerOf(ctx, org_id);
+  const found = await top(ctx.db, viewer, filter, { from, to, by, limit });
   if (!wantsCsv(ctx)) return found;
+  const cellsOfGroup = await groupCells(ctx, viewer, [by], found.groups);
   const rows = found.groups.map(({ group, ...figures }) => [
-    { text: group[by] ?? null },
+    ...cellsOfGroup(group),
     ...cellsOf(found.currency, figures),
   ]);
-  return csv(ctx, csvOf([by, ...figureNames], rows), found.truncated);
+  return csv(ctx, csvOf([...groupNames([by]), ...figureNames], rows), found.truncated);
+}
+
+type Group = Partial<Record<Dimension, string | null>>;
+
+/** What these group by are ids; beside each stands its name. */
+const named: readonly Dimension[] = ['user', 'team', 'agent', 'key'];
+
+function groupNames(by: readonly Dimension[]): string[] {
+  return by.flatMap((one) => (named.includes(one) ? [one, `${one}_name`] : [one]));
+}
+
+/** The cells of a group: its ids, each with the name that it has for whoever looks. */
+async function groupCells(
+  { db }: Ctx,
+  { org_id, user_id, sees_all }: SpendViewer,
+  by: readonly Dimension[],
+  rows: readonly { group: Group }[],
+) {
+  const dims = by.filter((one) => named.includes(one));
+  const ids = rows.flatMap(({ group }) => dims.map((one) => group[one] ?? ''));
+  const distinct = [...new Set(ids)].filter((one) => one !== '');
+  const found = await namesOf(db, { org_id, user_id, sees_all }, distinct);
+  const names = new Map(found.map(({ id: of, name: text }) => [of, text]));
+  return (group: Group) =>
+    by.flatMap((one) => {
+      const text = group[one] ?? null;
+      return named.includes(one) ? [{ text }, { text: names.get(text ?? '') ?? null }] : [{ text }];
+    });
 }
 
 const figureNames = [

@@ -24,7 +24,14 @@ const entry = columns([
   ['payment_session_id', 'text', 't.payment_session_id'],
   ['description', 'text', 't.description'],
   ['actor', 'text', 't.actor'],
+  ['wallet_owner_name', 'text', 'coalesce(ou.name, om.name, oo.name)'],
+  ['actor_name', 'text', 'coalesce(au.name, ak.name)'],
 ]);
+
+// Who owns the wallet and who made the entry, by the names that they have now.
+const names = `join organizations oo on oo.id = w.org_id left join teams om on om.id = w.owner_team_id
+  left join users ou on ou.id = w.owner_user_id
+  left join users au on au.id = t.actor left join tokens ak on ak.id = t.actor`;
 
 // How a call was settled by this entry. What became of it later is another entry's.
 const is_settled = `(t.phase = 'late' or (t.phase = 'close' and r.status in ('settled', 'released')))`;
@@ -92,7 +99,7 @@ const high =
 export const ledger: DailyKind = {
   selected: entry,
   key: ['wallet_id', 'seq'],
-  page: pageOf(entry, 'true', ''),
+  page: pageOf(entry, 'true', names),
   sums: { currency: 'currency', type: 'type', amount: 'amount_nanos' },
 };
 

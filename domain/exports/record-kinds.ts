@@ -40,6 +40,7 @@ const audit_event = columns([
   ['seq', 'integer', 'l.seq'],
   ['prev_hash', 'text', 'l.prev_hash'],
   ['hash', 'text', 'l.hash'],
+  ['actor_name', 'text', actorName('a.actor')],
 ]);
 
 /** Who changed what, with its place in the chain that proves it. */
@@ -79,6 +80,11 @@ const ticket = columns([
   ['currency', 'text', 't.currency'],
   ['estimated_cost_nanos', 'nanos', 't.estimated_cost_nanos'],
   ['credited_nanos', 'nanos', 't.credited_nanos'],
+  ['key_name', 'text', nameIn('tokens', 't.key_id')],
+  ['user_name', 'text', nameIn('users', 't.user_id')],
+  ['team_name', 'text', nameIn('teams', 't.team_id')],
+  ['agent_name', 'text', nameIn('agents', 't.agent_id')],
+  ['decided_by_name', 'text', actorName('t.decided_by')],
 ]);
 
 /** Cost tickets that were opened in the period, as they stood when the export was made. */
@@ -113,6 +119,14 @@ const payment = columns([
   ['refunded_nanos', 'nanos', 't.debited_nanos'],
   ['captured_currency', 'text', 't.captured_currency'],
   ['captured_nanos', 'nanos', 't.captured_nanos'],
+  ['user_name', 'text', nameIn('users', 't.user_id')],
+  ['created_by_name', 'text', actorName('t.created_by')],
+  [
+    'wallet_owner_name',
+    'text',
+    `(select coalesce(u.name, m.name, o.name) from wallets w join organizations o on o.id = w.org_id
+      left join teams m on m.id = w.owner_team_id left join users u on u.id = w.owner_user_id where w.id = t.wallet_id)`,
+  ],
 ]);
 
 /** Payment sessions that were made in the period, as they stood when the export was made. */
@@ -167,4 +181,14 @@ function copy(kind: string, selected: readonly Selected[], table: string): strin
     select :export_id, '${kind}', (t.created_at at time zone 'UTC')::date, t.id, to_jsonb(c)
     from ${table} t cross join lateral (select ${selectList(selected)}) as c
     where (:org_id::text is null or t.org_id = :org_id) and t.created_at >= :from and t.created_at < :to`;
+}
+
+/** The name that the row of an id has now; people who make tables read names. */
+function nameIn(table: 'users' | 'teams' | 'agents' | 'tokens', id: string): string {
+  return `(select n.name from ${table} n where n.id = ${id})`;
+}
+
+/** The name of a person or key. */
+function actorName(id: string): string {
+  return `coalesce(${nameIn('users', id)}, ${nameIn('tokens', id)})`;
 }

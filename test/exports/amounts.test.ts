@@ -104,6 +104,22 @@ test('a statement made while calls run adds up to the nano, and to the ledger of
     team_id: tenant.team_id,
     status: 'settled',
   });
+  const names = new Map(
+    await Promise.all(
+      (['users', 'teams', 'organizations'] as const).map(async (table) => {
+        const id = { users: tenant.member_id, teams: tenant.team_id, organizations: org_id };
+        const [row] = await db(table).where({ id: id[table] }).select('id', 'name');
+        return [row.id as string, row.name as string] as const;
+      }),
+    ),
+  );
+  for (const { wallet_owner_id, wallet_owner_name } of ledger)
+    expect(wallet_owner_name).toBe(names.get((wallet_owner_id as string | null) ?? org_id));
+  const by_hand = ledger.find(({ type }) => type === 'credit');
+  const [actor] = await db('tokens')
+    .where({ id: by_hand?.actor as string })
+    .select('name');
+  expect(by_hand?.actor_name).toBe(actor.name);
   const manifest = await download(world, key, `${done.id}/files/0`);
   const { kinds } = JSON.parse(manifest.bytes.toString());
   const sums = Object.fromEntries(

@@ -135,7 +135,7 @@ export const web: Record<string, string> = {
   requests: 'api base parts',
   prices: 'api base parts session',
   exports: 'api base parts session',
-  spend: 'api base parts session',
+  spend: 'api base parts',
   tickets: 'api base parts session',
   wallets: 'api base parts',
   chat: 'api base parts payments',

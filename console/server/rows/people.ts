@@ -2,6 +2,7 @@ import { row } from './row';
 
 export const peopleRows = [
   row('get', '/api/me', '/v1/me'),
+  row('get', '/api/names', '/v1/names'),
   row('get', '/api/organizations', '/v1/admin/organizations'),
   row('post', '/api/organizations', '/v1/admin/organizations'),
   row('get', '/api/organizations/:id', '/v1/organizations/:id'),

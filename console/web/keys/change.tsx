@@ -4,6 +4,7 @@ import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { refresh } from '../api/queries';
 import { FormModal } from '../parts/form-modal';
+import { NAMES } from '../parts/names';
 import type { NewKey } from './shown-once';
 
 interface Dialog {
@@ -68,7 +69,7 @@ export function RotateDialog({
       names: { name },
       body: { overlap_seconds: Number(overlap) },
     });
-    void refresh('/api/keys');
+    void refresh('/api/keys', NAMES);
     onClose();
     const is_gateway = made.token_type === 'gateway';
     onMade({ name, key: made.key, is_gateway, model: made.allowed_models?.[0] ?? 'gpt-4o-mini' });

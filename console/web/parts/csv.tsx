@@ -1,6 +1,7 @@
 import { Button } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useEffect, useRef, useState } from 'react';
+import { namesOf } from '../api/names';
 import { type ReadPart, ROWS_MAX, readWhole } from '../api/whole';
 import { act } from './act';
 
@@ -8,6 +9,14 @@ export interface CsvColumn<Item> {
   title: string;
   text: (item: Item) => string | null;
 }
+
+/** A column of names, of the ids that another column says. */
+export interface NameColumn<Item> {
+  title: string;
+  name_of: (item: Item) => string | null;
+}
+
+type AnyColumn<Item> = CsvColumn<Item> | NameColumn<Item>;
 
 /**
  * Keeps all rows that the filters find, not only the page that is shown, as a file of
@@ -20,7 +29,7 @@ export function CsvButton<Item>({
 }: {
   /** `members`, for members.csv. */
   file: string;
-  columns: readonly CsvColumn<Item>[];
+  columns: readonly AnyColumn<Item>[];
   /** Reads a page of the list with the filters that stand there. */
   read: ReadPart<Item>;
 }) {
@@ -36,7 +45,8 @@ export function CsvButton<Item>({
     setReading(true);
     try {
       const { items, is_whole } = await readWhole(read, { signal });
-      save(`${file}.csv`, csvText(columns, items));
+      save(`${file}.csv`, csvText(await withNames(columns, items), items));
+      signal.throwIfAborted();
       if (!is_whole)
         notifications.show({
           title: `The file has the first ${ROWS_MAX} rows`,
@@ -53,6 +63,22 @@ export function CsvButton<Item>({
       CSV of all rows
     </Button>
   );
+}
+
+/** The columns, those of names as columns of text. */
+async function withNames<Item>(
+  columns: readonly AnyColumn<Item>[],
+  items: readonly Item[],
+): Promise<CsvColumn<Item>[]> {
+  const ids = columns.flatMap((column) =>
+    'name_of' in column ? items.map((item) => column.name_of(item)) : [],
+  );
+  const names = await namesOf(ids.filter((id) => id !== null));
+  return columns.map((column) => {
+    if (!('name_of' in column)) return column;
+    const { title, name_of } = column;
+    return { title, text: (item) => names.get(name_of(item) ?? '') ?? null };
+  });
 }
 
 function save(name: string, text: string): void {

@@ -8,7 +8,7 @@ import { PART_ROWS, type ReadPart } from '../api/whole';
 import { trimmed } from '../base/decimals';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
-import { CsvButton, type CsvColumn } from '../parts/csv';
+import { CsvButton, type CsvColumn, type NameColumn } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
@@ -119,13 +119,14 @@ export function History({ filters, set, is_own }: ListProps & { is_own: boolean 
   );
 }
 
-const csv: CsvColumn<Listed>[] = [
+const csv: (CsvColumn<Listed> | NameColumn<Listed>)[] = [
   { title: 'id', text: ({ id }) => id },
   { title: 'created_at', text: ({ created_at }) => created_at },
   { title: 'amount', text: ({ amount }) => trimmed(amount.toFixed(9)) },
   { title: 'currency', text: ({ currency }) => currency },
   { title: 'status', text: ({ status }) => status },
   { title: 'user_id', text: ({ user_id }) => user_id },
+  { title: 'user_name', name_of: ({ user_id }) => user_id },
   { title: 'provider', text: ({ provider }) => provider },
   { title: 'provider_order_id', text: ({ provider_order_id }) => provider_order_id },
 ];

@@ -10,6 +10,7 @@ import { State } from '../parts/badge';
 import { DataTable } from '../parts/data-table';
 import { Dialog } from '../parts/dialog';
 import { FormModal } from '../parts/form-modal';
+import { NAMES } from '../parts/names';
 import { Empty } from '../parts/states';
 import { may, useMe } from '../session/me';
 import { DoomedKeys } from './doomed-keys';
@@ -43,7 +44,7 @@ export function TeamName({
         body,
         idempotency_key,
       });
-    void refresh(TEAMS, '/api/wallets');
+    void refresh(TEAMS, '/api/wallets', NAMES);
     onClose();
   };
   return (

@@ -3,7 +3,7 @@ import { CopyId } from '../parts/copy-id';
 import { FactTable } from '../parts/facts';
 import { AppLink } from '../parts/link';
 import { exactText, Money } from '../parts/money';
-import { AgentName, KeyName, PersonName, TeamName } from '../parts/names';
+import { Name, PersonName } from '../parts/names';
 import { Time } from '../parts/time';
 import type { Story } from './words';
 
@@ -24,9 +24,9 @@ export function Facts({ story }: { story: Story }) {
         ],
         ['Kind of call', story.family],
         ['Person', story.user_id && <PersonName id={story.user_id} />],
-        ['Team', story.team_id && <TeamName id={story.team_id} />],
-        ['Agent', story.agent_id && <AgentName id={story.agent_id} />],
-        ['Key', story.key_id && <KeyName id={story.key_id} />],
+        ['Team', story.team_id && <Name id={story.team_id} />],
+        ['Agent', story.agent_id && <Name id={story.agent_id} />],
+        ['Key', story.key_id && <Name id={story.key_id} />],
         ['Session', story.session_id && <CopyId value={story.session_id} />],
         ['Tags', story.tags?.join(', ') || undefined],
         ['Held', hold && <Hold hold={hold} />],

@@ -5,7 +5,7 @@ import { useState } from 'react';
 import { reading } from '../api/queries';
 import { type Column, DataTable } from '../parts/data-table';
 import { Money, moneyText } from '../parts/money';
-import { TeamName } from '../parts/names';
+import { Name } from '../parts/names';
 import { Page } from '../parts/page';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
@@ -68,7 +68,7 @@ const columns: Column<ApprovalRule>[] = [
   { title: 'Name', cell: ({ name }) => <span className="wrap">{name}</span> },
   {
     title: 'Calls of',
-    cell: ({ team_id }) => (team_id ? <TeamName id={team_id} /> : <span>everybody</span>),
+    cell: ({ team_id }) => (team_id ? <Name id={team_id} /> : <span>everybody</span>),
   },
   {
     title: 'Up to, a call',

@@ -11,7 +11,7 @@ import { State } from '../parts/badge';
 import { type Column, DataTable } from '../parts/data-table';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { Money, moneyText } from '../parts/money';
-import { PersonName, TeamName } from '../parts/names';
+import { Name, PersonName } from '../parts/names';
 import { Page } from '../parts/page';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
@@ -116,7 +116,7 @@ function columnsOf(currency: string, is_manager: boolean): Column<Key>[] {
       title: 'Of',
       cell: ({ user_id, team_id }) => {
         if (user_id) return <PersonName id={user_id} />;
-        return team_id ? <TeamName id={team_id} /> : <span>the organization</span>;
+        return team_id ? <Name id={team_id} /> : <span>the organization</span>;
       },
     },
     { title: 'Budget', cell: (key) => <Budget token={key} currency={currency} /> },

@@ -9,7 +9,7 @@ import { FactTable } from '../parts/facts';
 import { text, useFilters } from '../parts/filters';
 import { AppLink } from '../parts/link';
 import { Money, moneyText } from '../parts/money';
-import { OrgName, PersonName, TeamName } from '../parts/names';
+import { Name, OrgName, PersonName } from '../parts/names';
 import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { Time } from '../parts/time';
@@ -151,8 +151,8 @@ function Facts({ payment, admin }: { payment: OnePayment; admin: AdminPayment | 
           'For',
           <AppLink key="for" to={`/wallets/${payment.wallet_id}`}>
             {type === 'organization' && 'the wallet of the organization'}
-            {type === 'team' && owner && <TeamName id={owner} />}
-            {type === 'user' && owner && <PersonName id={owner} org_id={payment.org_id} />}
+            {type === 'team' && owner && <Name id={owner} />}
+            {type === 'user' && owner && <PersonName id={owner} />}
           </AppLink>,
         ],
         ['Ordered', <Money key="ordered" amount={payment.amount} currency={currency} />],

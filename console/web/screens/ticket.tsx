@@ -7,7 +7,7 @@ import { serverNow } from '../base/clock';
 import { CopyId } from '../parts/copy-id';
 import { AppLink, LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
-import { PersonName, TeamName } from '../parts/names';
+import { Name, PersonName } from '../parts/names';
 import { Page } from '../parts/page';
 import { Failure, Loading } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
@@ -84,7 +84,7 @@ function Facts({ ticket }: { ticket: CostTicket }) {
       <Money key="cost" amount={ticket.estimated_cost} currency={currency} is_most />,
     ],
     ['Person', ticket.user_id ? <PersonName key="person" id={ticket.user_id} /> : 'none'],
-    ['Team', ticket.team_id ? <TeamName key="team" id={ticket.team_id} /> : 'none'],
+    ['Team', ticket.team_id ? <Name key="team" id={ticket.team_id} /> : 'none'],
     ['Opened', <Time key="opened" at={ticket.created_at} />],
     [
       'Ends',

@@ -9,6 +9,8 @@ import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { Dialog } from '../parts/dialog';
+import { AppLink } from '../parts/link';
+import { Name } from '../parts/names';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 
@@ -127,17 +129,27 @@ function Actor({ change: { actor } }: { change: Change }) {
   return actor.id === null ? <span>{actor.type}</span> : <CopyId value={actor.id} />;
 }
 
-/** The thing by its name, if it says one. */
+/** Where a thing without a name is shown. */
+const pages: Record<string, string> = {
+  payment: '/payments/',
+  cost_ticket: '/tickets/',
+  export: '/exports/',
+  wallet: '/wallets/',
+};
+
+/** The thing by the name that it has, or had; else where it is shown, or its id. */
 function Which({ change: { object, before, after } }: { change: Change }) {
+  const type = actionWords(object.type);
   // The name of a session says nothing to people.
   const name = object.type === 'session' ? undefined : (after?.name ?? before?.name);
+  const path = pages[object.type];
   return (
     <Group gap={4}>
       <span className="wrap">
-        {actionWords(object.type)}
+        {path === undefined ? type : <AppLink to={`${path}${object.id}`}>{type}</AppLink>}
         {typeof name === 'string' ? ` ${name}` : ''}
       </span>
-      <CopyId value={object.id} />
+      {typeof name !== 'string' && <Name id={object.id} />}
     </Group>
   );
 }
@@ -145,7 +157,13 @@ function Which({ change: { object, before, after } }: { change: Change }) {
 function Detail({ change }: { change: Change }) {
   const { before, after, created_at, session_id, request_id, key_id, seq, hash } = change;
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
-  const ids = { session: session_id, key: key_id, request: request_id, hash };
+  const ids = {
+    [actionWords(change.object.type)]: change.object.id,
+    session: session_id,
+    key: key_id,
+    request: request_id,
+    hash,
+  };
   return (
     <Stack gap="sm">
       <Group gap="xs">
@@ -209,6 +227,7 @@ const csv = [
   { title: 'actor', text: ({ actor }: Change) => actor.name },
   { title: 'action', text: ({ action }: Change) => action },
   { title: 'object_id', text: ({ object }: Change) => object.id },
+  { title: 'object_name', name_of: ({ object }: Change) => object.id },
   { title: 'before', text: ({ before }: Change) => before && JSON.stringify(before) },
   { title: 'after', text: ({ after }: Change) => after && JSON.stringify(after) },
   { title: 'hash', text: ({ hash }: Change) => hash },

@@ -3,6 +3,7 @@ import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call, Refusal } from '../api/client';
+import { nameOf } from '../api/names';
 import { reading, refresh } from '../api/queries';
 import { roundedUp, typedNumber } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
@@ -55,8 +56,8 @@ async function decide(
 }
 
 /** Says who was faster, and with what. */
-async function sayFaster({ org_id, status, decided_by }: CostTicket): Promise<void> {
-  const name = decided_by === null ? undefined : await nameOf(org_id, decided_by);
+async function sayFaster({ status, decided_by }: CostTicket): Promise<void> {
+  const name = decided_by === null ? null : await deciderOf(decided_by);
   const verdict = status === 'denied' ? 'denied' : 'approved';
   const what = name ? `${name} has ${verdict} this call` : `This ticket is ${status}`;
   notifications.show({
@@ -66,15 +67,9 @@ async function sayFaster({ org_id, status, decided_by }: CostTicket): Promise<vo
   });
 }
 
-/** How a person is called; undefined for whom the viewer may not see, and for what is none. */
-async function nameOf(id: string, user_id: string): Promise<string | undefined> {
-  if (user_id === 'rule') return 'A rule';
-  if (!user_id.startsWith('user_')) return undefined;
-  const names = { id, user_id };
-  return call('GET /api/organizations/:id/members/:user_id', { names }).then(
-    ({ name }) => name,
-    () => undefined,
-  );
+/** Who decided; null for whom the viewer may not see, and for what has no name. */
+async function deciderOf(id: string): Promise<string | null> {
+  return id === 'rule' ? 'A rule' : nameOf(id).catch(() => null);
 }
 
 /** The budgets that stop a call, and how full each is. */

@@ -13,7 +13,7 @@ import { CopyId } from '../../parts/copy-id';
 import { type Column, DataTable } from '../../parts/data-table';
 import { text, useFilters } from '../../parts/filters';
 import { LinkButton } from '../../parts/link';
-import { PersonName } from '../../parts/names';
+import { Name, PersonName } from '../../parts/names';
 import { Page } from '../../parts/page';
 import { Empty } from '../../parts/states';
 import { Time } from '../../parts/time';
@@ -40,7 +40,7 @@ function Maker({ id }: { id: string }) {
   if (!id.startsWith('key_')) return <PersonName id={id} />;
   return (
     <Group gap={4}>
-      an operator <CopyId value={id} />
+      an operator: <Name id={id} />
     </Group>
   );
 }

@@ -9,9 +9,11 @@ import { CopyId } from '../../parts/copy-id';
 import { CsvButton } from '../../parts/csv';
 import { type Column, DataTable } from '../../parts/data-table';
 import { Dialog } from '../../parts/dialog';
+import { FactTable } from '../../parts/facts';
 import { oneOf, text, useFilters } from '../../parts/filters';
 import { LinkButton } from '../../parts/link';
 import { listed } from '../../parts/lists';
+import { Name } from '../../parts/names';
 import { Page } from '../../parts/page';
 import { Empty } from '../../parts/states';
 import { Time } from '../../parts/time';
@@ -59,6 +61,7 @@ const columns: Column<Happened>[] = [
   { title: 'When', cell: ({ created_at }) => <Time at={created_at} /> },
   { title: 'What', cell: ({ type }) => <span className="nowrap">{type}</span> },
   { title: 'Action', cell: ({ action }) => <span className="wrap">{action ?? '–'}</span> },
+  { title: 'Whose', cell: (event) => <Whose event={event} /> },
   { title: 'In short', cell: ({ payload }) => <span className="wrap">{shortOf(payload)}</span> },
   { title: 'Request', cell: ({ request_id }) => request_id && <CopyId value={request_id} /> },
 ];
@@ -184,6 +187,13 @@ function Detail({
         <CopyId value={id} />
         {trace_label && <Text c="dimmed">{trace_label}</Text>}
       </Group>
+      <FactTable
+        label="Who and what"
+        facts={Object.entries(idsOf(event)).map(([name, of]) => [
+          name.replace(/_id$/, '').replaceAll('_', ' '),
+          <Name key={name} id={of} />,
+        ])}
+      />
       <Code block tabIndex={0} aria-label="All that it says" className="said">
         {JSON.stringify(payload, null, 2)}
       </Code>
@@ -199,6 +209,28 @@ function Detail({
       )}
     </Stack>
   );
+}
+
+/** The ids of a payload that have names, by what they are. */
+function idsOf({ agent_id, payload }: Happened): Record<string, string> {
+  const found = { agent_id, ...payload };
+  return Object.fromEntries(
+    Object.entries(found).flatMap(([name, id]) =>
+      typeof id === 'string' && /^(user|team|agent|key|wal)_/.test(id) ? [[name, id]] : [],
+    ),
+  );
+}
+
+/** The person, else the agent, the key or the wallet: whatever the event names first of these. */
+function whoseId(event: Happened): string | null {
+  const ids = idsOf(event);
+  const first = ['user_id', 'asker_id', 'agent_id', 'key_id', 'team_id', 'wallet_id'];
+  return first.map((name) => ids[name]).find((id) => id !== undefined) ?? null;
+}
+
+function Whose({ event }: { event: Happened }) {
+  const id = whoseId(event);
+  return id === null ? <span>–</span> : <Name id={id} />;
 }
 
 /** The first plain values of a payload. */
@@ -218,5 +250,7 @@ const csv = [
   { title: 'type', text: ({ type }: Happened) => type },
   { title: 'action', text: ({ action }: Happened) => action },
   { title: 'request_id', text: ({ request_id }: Happened) => request_id },
+  { title: 'whose_id', text: whoseId },
+  { title: 'whose_name', name_of: whoseId },
   { title: 'payload', text: ({ payload }: Happened) => JSON.stringify(payload) },
 ];
