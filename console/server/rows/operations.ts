@@ -9,6 +9,7 @@ export const operationRows = [
   row('get', '/api/gateways', '/v1/admin/gateways'),
   row('get', '/api/gateway-config', '/v1/admin/gateway-config'),
   row('put', '/api/gateway-config', '/v1/admin/gateway-config'),
+  row('delete', '/api/gateway-config', '/v1/admin/gateway-config'),
   row('get', '/api/gateway-config/versions', '/v1/admin/gateway-config/versions'),
   row('get', '/api/config-rollouts', '/v1/admin/config-rollouts'),
   row('post', '/api/config-rollouts', '/v1/admin/config-rollouts'),

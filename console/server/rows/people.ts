@@ -8,7 +8,6 @@ export const peopleRows = [
   row('get', '/api/organizations/:id', '/v1/organizations/:id'),
   row('get', '/api/organizations/:id/members', '/v1/organizations/:id/members'),
   row('post', '/api/organizations/:id/members', '/v1/organizations/:id/members'),
-  row('get', '/api/organizations/:id/members/:user_id', '/v1/organizations/:id/members/:user_id'),
   row('patch', '/api/organizations/:id/members/:user_id', '/v1/organizations/:id/members/:user_id'),
   row('put', '/api/organizations/:id/members/:user_id', '/v1/organizations/:id/members/:user_id'),
   row(
@@ -46,6 +45,4 @@ export const peopleRows = [
     '/api/organizations/:id/teams/:team_id/members/:user_id',
     '/v1/organizations/:id/teams/:team_id/members/:user_id',
   ),
-  row('get', '/api/organizations/:id/agents', '/v1/organizations/:id/agents'),
-  row('get', '/api/organizations/:id/agents/:agent_id', '/v1/organizations/:id/agents/:agent_id'),
 ];

@@ -1,9 +1,11 @@
-import { Alert, Button, Group, Switch, Textarea, TextInput } from '@mantine/core';
+import { Alert, Button, Group, Switch, Text, Textarea, TextInput } from '@mantine/core';
 import { useEffect, useState } from 'react';
 import { type Answer, call, Refusal } from '../api/client';
 import { refresh } from '../api/queries';
 import { FormModal } from '../parts/form-modal';
 import { Changes } from './changes';
+import { configurationIn, configurationText } from './configuration-text';
+import type { Version } from './words';
 
 type Checked = Answer<'PUT /api/gateway-config'>;
 
@@ -14,7 +16,8 @@ export function NewVersion({
   onClose,
 }: {
   opened: boolean;
-  current: Record<string, unknown> | null;
+  /** The version in force, with which the text begins; undefined: gateways run their own files. */
+  current: Version | undefined;
   onClose: () => void;
 }) {
   const [text, setText] = useState('');
@@ -25,12 +28,12 @@ export function NewVersion({
   // biome-ignore lint/correctness/useExhaustiveDependencies: what is typed stays while others write.
   useEffect(() => {
     if (!opened) return;
-    setText(current === null ? '' : JSON.stringify(current, null, 2));
+    setText(current?.config ? configurationText(current.config) : '');
     setNote('');
     setChecked(undefined);
     setProblem(undefined);
   }, [opened]);
-  const config = parsed(text);
+  const { config, problem: mistake } = configurationIn(text);
   const check = async () => {
     if (config === undefined) return;
     setChecked(undefined);
@@ -60,13 +63,17 @@ export function NewVersion({
     >
       <Textarea
         label="Configuration"
-        description="JSON of the gateway's file. Keys of providers stay in variables."
+        description={`YAML as in the gateway's file, or JSON. Keys of providers stay in variables. ${
+          current
+            ? `It begins with version ${current.version}, which is in force.`
+            : 'Gateways run their own files, which only they can read: copy one here.'
+        }`}
         value={text}
         onChange={(event) => {
           setText(event.currentTarget.value);
           setChecked(undefined);
         }}
-        error={text !== '' && config === undefined ? 'This is no JSON object.' : undefined}
+        error={mistake}
         autosize
         minRows={8}
         maxRows={18}
@@ -99,16 +106,6 @@ export function NewVersion({
   );
 }
 
-function parsed(text: string): Record<string, unknown> | undefined {
-  try {
-    const found = JSON.parse(text);
-    if (typeof found === 'object' && found !== null && !Array.isArray(found)) return found;
-  } catch {
-    // It is none yet.
-  }
-  return undefined;
-}
-
 /** Each path that no gateway could run, one a line. */
 function problemWords(refusal: unknown): string {
   if (!(refusal instanceof Refusal)) return 'This is a fault of the console.';
@@ -118,4 +115,28 @@ function problemWords(refusal: unknown): string {
     typeof one === 'string' ? one : `${one.path ?? ''}: ${one.message ?? ''}`,
   );
   return [refusal.message, ...lines].join('\n');
+}
+
+/** Sends all gateways back to their own files. */
+export function BackToFiles({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+  const submit = async (idempotency_key: string) => {
+    await call('DELETE /api/gateway-config', { idempotency_key });
+    void refresh('/api/gateway', '/api/config-rollouts');
+    onClose();
+  };
+  return (
+    <FormModal
+      title="Back to their own files"
+      opened={opened}
+      onClose={onClose}
+      submit={submit}
+      label="Send them back"
+      is_dangerous
+    >
+      <Text>
+        All gateways run the file that they were started with, within a second. A rollout that goes
+        on ends. The versions stay in the list, and can be rolled out again.
+      </Text>
+    </FormModal>
+  );
 }

@@ -3,7 +3,8 @@ import path from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { parse } from 'yaml';
 import { openBrowser } from '../../support/browser';
-import { api, ask, demo, visit } from '../../support/console/visitor';
+import { makeOrganization } from '../../support/console/organization';
+import { api, ask, demo, picture, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';
 
 let browser: Browser;
@@ -33,9 +34,9 @@ async function call(words: string): Promise<string> {
 }
 
 /** What the demo's gateways run: the file beside demo.json. */
-function gatewayFile(): object {
+function gatewayFile(): string {
   const folder = path.dirname(process.env.SVC_CONSOLE_DEMO as string);
-  return parse(readFileSync(path.join(folder, 'gateway.yaml'), 'utf8'));
+  return readFileSync(path.join(folder, 'gateway.yaml'), 'utf8');
 }
 
 /** The row of a request, whose id is shown in short. */
@@ -71,6 +72,34 @@ test('events appear as they happen, stand still when paused, and show one reques
   await context.close();
 });
 
+test('what an event is about has its name, in the table, in the file and in all that it says', async () => {
+  const org = await makeOrganization('Eventful', 1);
+  const { name } = org.member;
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
+  await page.goto('/events?type=key.issued');
+  const row = page.getByRole('row').filter({ hasText: name }).first();
+  await row.getByRole('cell', { name, exact: true }).waitFor();
+  const [file] = await Promise.all([
+    page.waitForEvent('download'),
+    page.getByRole('button', { name: 'CSV of all rows' }).click(),
+  ]);
+  const lines = readFileSync(await file.path(), 'utf8').split('\r\n');
+  expect(lines[0]).toBe('id,at,type,action,request_id,whose_id,whose_name,payload');
+  expect(lines.some((line) => line.includes(`,${name},`))).toBe(true);
+  await row.getByRole('button', { name: /^All of/ }).click();
+  const facts = page.getByRole('table', { name: 'Who and what' });
+  await facts.getByRole('row', { name: `user ${name}` }).waitFor();
+  await facts.getByRole('row', { name: 'key calls' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.goto('/settings?tab=audit&action=key');
+  await page
+    .getByRole('cell', { name: 'key calls' })
+    .first()
+    .waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('a gateway shows what it runs, and workers who polls; the ledger is proved by a click', async () => {
   const { page, context, complaints } = await operator();
   await page.goto('/gateways');
@@ -98,7 +127,9 @@ test('a version is checked before it is made, rolled out, paused, resumed and ab
     .getByText(/providers/)
     .waitFor();
   expect(await form.getByRole('button', { name: 'Begin a rollout' }).isDisabled()).toBe(true);
-  await field.fill(JSON.stringify(gatewayFile()));
+  await field.fill('providers: [');
+  await form.getByText(/^Flow sequence/).waitFor();
+  await field.fill(gatewayFile());
   await form.getByRole('button', { name: 'Check it' }).click();
   await form
     .getByText(/nothing before it|Where|changes nothing/)
@@ -123,6 +154,31 @@ test('a version is checked before it is made, rolled out, paused, resumed and ab
   expect(complaints).toEqual([]);
   await context.close();
   await api(keys.platform_admin, 'DELETE', '/v1/admin/gateway-config');
+});
+
+test('a new version begins with the one in force, and gateways are sent back to their files', async () => {
+  const { keys } = demo();
+  const config = parse(gatewayFile());
+  const made = await api<{ version: number }>(
+    ...([keys.platform_admin, 'PUT', '/v1/admin/gateway-config', { config }] as const),
+  );
+  const { page, context, complaints } = await operator();
+  await page.goto('/config');
+  await page.getByText(`Gateways are to run version ${made.version}.`).waitFor();
+  await page.getByRole('button', { name: 'New version' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByText(`It begins with version ${made.version}, which is in force.`).waitFor();
+  const field = form.getByRole('textbox', { name: 'Configuration' });
+  expect(parse(await field.inputValue())).toEqual(config);
+  await form.getByRole('button', { name: 'Check it' }).click();
+  await form.getByText('It changes nothing.').waitFor();
+  await picture(page, 'config-new-version');
+  await form.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('button', { name: 'Back to files' }).click();
+  await form.getByRole('button', { name: 'Send them back' }).click();
+  await page.getByText('Gateways are to run their own files.').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
 });
 
 test('whoever is no operator is told so, and asks nothing', async () => {

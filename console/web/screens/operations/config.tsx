@@ -4,7 +4,8 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { reading } from '../../api/queries';
 import { ChangesDialog } from '../../operations/changes';
-import { NewVersion } from '../../operations/new-version';
+import { inForce } from '../../operations/configuration-text';
+import { BackToFiles, NewVersion } from '../../operations/new-version';
 import { OnlyOperators } from '../../operations/only-operators';
 import { RollOut, Rollouts } from '../../operations/rollouts';
 import type { Version } from '../../operations/words';
@@ -62,6 +63,12 @@ function Inside() {
     reading('GET /api/gateway-config/versions', { query: { page: number, per_page: 20 } }),
   );
   const [is_making, making] = useDisclosure();
+  const [is_withdrawing, withdrawing] = useDisclosure();
+  const { data: newest } = useQuery(
+    reading('GET /api/gateway-config/versions', { query: { page: 1, per_page: 20 } }),
+  );
+  const { data: fleet } = useQuery(reading('GET /api/gateways'));
+  const base = current && newest && fleet && inForce(current, fleet.gateways, newest.versions);
   const [seen, setSeen] = useState<Version>();
   const [rolled, setRolled] = useState<Version>();
   const refusing = (current?.gateways ?? []).filter(
@@ -72,15 +79,22 @@ function Inside() {
     <Page
       title="Configuration"
       about={
-        current &&
-        `Gateways are to run ${current.config ? `version ${current.version}` : 'their own files'}.`
+        fleet &&
+        `Gateways are to run ${base?.config ? `version ${base.version}` : 'their own files'}.`
       }
       actions={
         <>
           <LinkButton to="/gateways" variant="default">
             Gateways
           </LinkButton>
-          <Button onClick={making.open}>New version</Button>
+          {base?.config && (
+            <Button variant="default" onClick={withdrawing.open}>
+              Back to files
+            </Button>
+          )}
+          <Button onClick={making.open} disabled={!current || !newest || !fleet}>
+            New version
+          </Button>
         </>
       }
     >
@@ -146,9 +160,11 @@ function Inside() {
         </Group>
       )}
       <Text size="sm" c="dimmed">
-        The way back is a rollout of an older version: gateways take it at once.
+        The way back is a rollout of an older version, which gateways take at once, or their own
+        files.
       </Text>
-      <NewVersion opened={is_making} current={current?.config ?? null} onClose={making.close} />
+      <NewVersion opened={is_making} current={base} onClose={making.close} />
+      <BackToFiles opened={is_withdrawing} onClose={withdrawing.close} />
       <ChangesDialog version={seen} onClose={() => setSeen(undefined)} />
       <RollOut version={rolled} onClose={() => setRolled(undefined)} />
     </Page>
