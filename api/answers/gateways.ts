@@ -35,6 +35,38 @@ const version = z.strictObject({
 
 export const gatewayConfigVersion = version;
 
+const place = z.enum(['resource', 'region', 'project', 'location', 'api_version', 'endpoint']);
+
+export const providerKinds = z.strictObject({
+  kinds: z.array(
+    z.strictObject({
+      kind: z.string().describe('What a target says as its kind.'),
+      needs: z.array(place).describe('What a target must say of its place.'),
+      takes: z.array(place).describe('What it may say of it.'),
+      auth: z
+        .array(z.enum(['none', 'key', 'aws', 'google', 'entra']))
+        .describe('The ways to prove who asks; one of them.'),
+      wires: z
+        .array(
+          z.strictObject({
+            shape: z.enum(['openai', 'anthropic']).describe('Whose wire it is.'),
+            base_url: z
+              .string()
+              .nullable()
+              .describe(
+                'Its address, with {region} in the place of what a target says; null: each target says its own.',
+              ),
+            families: z
+              .array(z.string())
+              .nullable()
+              .describe('The families of routes that it serves; null: all of its shape.'),
+          }),
+        )
+        .describe('The wires that it speaks; the first is that of a target without shape.'),
+    }),
+  ),
+});
+
 export const polledConfig = version.pick({ version: true, config: true });
 
 const window = z.strictObject({

@@ -3,6 +3,7 @@ import { AppError } from '../../domain/errors';
 import * as configs from '../../domain/gateways/configs';
 import * as fleet from '../../domain/gateways/fleet';
 import * as rollouts from '../../domain/gateways/rollout-changes';
+import { listedKinds } from '../../gateway/config/kinds';
 import { checkConfig, hashOf } from '../../gateway/config/settings';
 import { API_VERSION, fitsWithApi } from '../../runtime/version';
 import * as answers from '../answers/gateways';
@@ -67,6 +68,16 @@ export const gatewayRoutesOfAdmins = [
     is_recorded: true,
     summary: 'Send gateways back to their own files.',
     answer: answers.gatewayConfigVersion,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/admin/provider-kinds',
+    access: platformAdmin,
+    input: nothing,
+    handler: async () => ({ kinds: listedKinds() }),
+    summary:
+      'The kinds of providers that a target of a gateway may name: where each is, and what a target must say of it.',
+    answer: answers.providerKinds,
   }),
   route({
     method: 'get',

@@ -55,6 +55,7 @@ export const rows = read(`
   get /v1/admin/settlement-excess                               401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/settlement-excess/:id                          401 401 403 403 403 403 403 404 403 401 401
   get /v1/reservations/:id/price-sheet                          401 401 403 403 200 200 404 200 403 401 401
+  get /v1/admin/provider-kinds                                  401 401 403 403 403 403 403 200 403 401 401
   get /v1/names                                                 401 401 200 200 200 200 200 200 403 401 401
   get /v1/spend                                                 401 401 200 200 200 200 404 200 403 401 401
   get /v1/spend/top                                             401 401 200 200 200 200 404 200 403 401 401

@@ -108,6 +108,8 @@ async function statusOf(route: Route, caller: string): Promise<number> {
   // The organization is named, so that another tenant's owner asks for this one.
   if (takesOrg(parameters.map((one) => (one.in === 'query' ? one.name : undefined))))
     address.searchParams.set('org_id', tenant.org_id);
+  if (parameters.some((one) => one.name === 'ids'))
+    address.searchParams.set('ids', tenant.member_id);
   const fields = Object.keys(requestBody?.content['application/json'].schema.properties ?? {});
   const named = takesOrg(fields) ? { org_id: tenant.org_id } : {};
   const key = keys[caller];

@@ -111,6 +111,8 @@ export function onRefusal(listener: Listener): () => void {
 /** `?a=1&b=2`, without what is absent or empty. */
 export function queryText(query: Record<string, unknown>): string {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== '');
-  const text = new URLSearchParams(given.map(([name, value]) => [name, String(value)])).toString();
+  const text = new URLSearchParams(
+    given.map(([name, value]): [string, string] => [name, String(value)]),
+  ).toString();
   return text === '' ? '' : `?${text}`;
 }

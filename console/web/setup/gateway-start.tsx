@@ -8,8 +8,8 @@ import { act } from '../parts/act';
 export interface FirstGateway {
   /** What it runs until it is given another configuration. */
   config: object;
-  /** The variable that holds the provider's key. */
-  variable: string;
+  /** The variable that holds the provider's key; undefined: it takes none. */
+  variable: string | undefined;
 }
 
 /** The lines that start a gateway with a file of its own. */
@@ -18,7 +18,7 @@ export function startLines(token: string, { config, variable }: FirstGateway): s
     "cat > gateway.yaml <<'END'",
     JSON.stringify(config, null, 2),
     'END',
-    `export ${variable}=…`,
+    ...(variable === undefined ? [] : [`export ${variable}=…`]),
     `CONTROL_PLANE_URL=${addresses.api_url} CONTROL_PLANE_TOKEN=${token} \\`,
     '  GATEWAY_CONFIG=gateway.yaml npm run start:gateway',
   ].join('\n');
@@ -61,8 +61,9 @@ export function GatewayStart({ gateway }: { gateway: FirstGateway | undefined })
   return (
     <Stack gap="xs">
       <Text>
-        Run this where the gateway is to be, from the folder of this product, with the provider's
-        key in place of the dots. Its own key is shown only here.
+        Run this where the gateway is to be, from the folder of this product
+        {gateway.variable && ", with the provider's key in place of the dots"}. Its own key is shown
+        only here.
       </Text>
       <Code block tabIndex={0} aria-label="How to start the gateway">
         {text}

@@ -1,4 +1,4 @@
-import { Button, Group, NumberInput, Select, Stack, Text, TextInput } from '@mantine/core';
+import { Autocomplete, Button, Group, NumberInput, Stack, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call, send } from '../api/client';
@@ -7,7 +7,6 @@ import { typedNumber } from '../base/decimals';
 import { State } from '../parts/badge';
 import { Money } from '../parts/money';
 import { useMe } from '../session/me';
-import { GatewayStart } from './gateway-start';
 import { type Step, StepForm } from './step-form';
 
 /** The first screen: an organization, which is looked at from then on. */
@@ -51,6 +50,7 @@ export function OrganizationStep({ onDone }: Step) {
 /** The second: what a model costs. A model without a price is refused. */
 export function PriceStep({ onDone }: Step) {
   const { data } = useQuery(reading('GET /api/setup/prices'));
+  const { data: kinds } = useQuery(reading('GET /api/setup/provider-kinds'));
   const [provider, setProvider] = useState('openai');
   const [model, setModel] = useState('');
   const [input, setInput] = useState<number | string>('');
@@ -82,10 +82,12 @@ export function PriceStep({ onDone }: Step) {
           The gateway holds and charges by prices, and refuses a model that has none. They are in
           USD for a million tokens.
         </Text>
-        <TextInput
+        <Autocomplete
           label="Provider"
+          description="The kind of provider that serves it, or a name of your own."
+          data={kinds?.kinds.map(({ kind }) => kind) ?? []}
           value={provider}
-          onChange={(event) => setProvider(event.currentTarget.value)}
+          onChange={setProvider}
           required
         />
         <TextInput
@@ -114,96 +116,6 @@ export function PriceStep({ onDone }: Step) {
       </StepForm>
     </Stack>
   );
-}
-
-/** The third: where the gateways find the models. */
-export function TargetStep({ onDone }: Step) {
-  const { data } = useQuery({ ...reading('GET /api/gateway-config'), refetchInterval: 5_000 });
-  const [shape, setShape] = useState<string>('openai');
-  const [url, setUrl] = useState('https://api.openai.com/v1');
-  const [variable, setVariable] = useState('OPENAI_API_KEY');
-  const [models, setModels] = useState('');
-  const running = data?.gateways.length ?? 0;
-  const has_own_file = data?.config === null && running > 0;
-  const names = models.split(/[\s,]+/).filter(Boolean);
-  const is_ready = names.length > 0 && url.trim() !== '' && variable.trim() !== '';
-  const target = {
-    id: shape,
-    provider: shape,
-    shape,
-    base_url: url.trim(),
-    api_key_env: variable.trim(),
-    models: names,
-  };
-  const first = { config: withTarget(null, target), variable: target.api_key_env };
-  const submit = async (idempotency_key: string) => {
-    const config = withTarget(data?.config ?? null, target);
-    const body = { config, note: 'The first run' };
-    await call('PUT /api/gateway-config', { body, idempotency_key });
-    await refresh('/api/gateway');
-  };
-  return (
-    <Stack>
-      {running > 0 && (
-        <Group>
-          <State
-            word={running === 1 ? '1 gateway reports' : `${running} gateways report`}
-            kind="good"
-          />
-          {(has_own_file || data?.config) && (
-            <Button variant="default" onClick={onDone}>
-              {has_own_file ? 'They have their own file: go on' : 'Go on with what they run'}
-            </Button>
-          )}
-        </Group>
-      )}
-      <StepForm label="Give it to the gateways" {...{ is_ready, submit, onDone }}>
-        <Text>
-          The provider's key stays in a variable of the gateways: name it here, and set it there.
-          {has_own_file && ' What you give takes the place of their own file.'}
-        </Text>
-        <Select
-          label="It speaks like"
-          data={[
-            { value: 'openai', label: 'OpenAI' },
-            { value: 'anthropic', label: 'Anthropic' },
-          ]}
-          value={shape}
-          onChange={(value) => setShape(value ?? 'openai')}
-          allowDeselect={false}
-        />
-        <TextInput
-          label="Address"
-          value={url}
-          onChange={(event) => setUrl(event.currentTarget.value)}
-          required
-        />
-        <TextInput
-          label="Variable with its key"
-          value={variable}
-          onChange={(event) => setVariable(event.currentTarget.value)}
-          required
-        />
-        <TextInput
-          label="Models"
-          description="Separated by commas; each has a price."
-          value={models}
-          onChange={(event) => setModels(event.currentTarget.value)}
-          required
-        />
-      </StepForm>
-      {running === 0 && data && <GatewayStart gateway={is_ready ? first : undefined} />}
-    </Stack>
-  );
-}
-
-/** The configuration with one target more, or in place of one of the same id. */
-function withTarget(config: Record<string, unknown> | null, target: { id: string }) {
-  const now = (config ?? { identity: { modes: ['gateway_key'] } }) as {
-    providers?: { targets?: { id: string }[] };
-  };
-  const others = (now.providers?.targets ?? []).filter(({ id }) => id !== target.id);
-  return { ...now, providers: { ...now.providers, targets: [...others, target] } };
 }
 
 /** The fourth: money in the organization's wallet. */

@@ -92,10 +92,7 @@ test('what an event is about has its name, in the table, in the file and in all 
   await facts.getByRole('row', { name: 'key calls' }).waitFor();
   await page.keyboard.press('Escape');
   await page.goto('/settings?tab=audit&action=key');
-  await page
-    .getByRole('cell', { name: 'key calls' })
-    .first()
-    .waitFor();
+  await page.getByRole('cell', { name: 'key calls' }).first().waitFor();
   expect(complaints).toEqual([]);
   await context.close();
 });

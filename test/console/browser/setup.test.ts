@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
-import { demo, visit } from '../../support/console/visitor';
+import { demo, picture, visit } from '../../support/console/visitor';
 
 let browser: Browser;
 
@@ -20,6 +20,17 @@ test('an operator comes from no organization to a call that is paid, in five scr
   await page.getByLabel('Input').fill('0.15');
   await page.getByLabel('Output').fill('0.6');
   await page.getByRole('button', { name: 'Set the price' }).click();
+
+  // What gateways that run must allow follows from the kind.
+  await page.getByRole('combobox', { name: 'Kind of provider' }).fill('bedrock');
+  await page.getByRole('option', { name: 'bedrock' }).click();
+  await page.getByLabel('Region').fill('eu-west-1');
+  await page
+    .getByText(
+      'GATEWAY_SECRET_ENVS=BEDROCK_API_KEY@https://bedrock-runtime.eu-west-1.amazonaws.com',
+    )
+    .waitFor();
+  await picture(page, 'setup-kind');
 
   // The demo's gateways run their own file, which names the sandbox.
   await page.getByRole('button', { name: 'They have their own file: go on' }).click();

@@ -4,7 +4,8 @@ import { text, useFilters } from '../../parts/filters';
 import { Page } from '../../parts/page';
 import { useMe } from '../../session/me';
 import { CallStep } from '../../setup/call-step';
-import { OrganizationStep, PriceStep, TargetStep, WalletStep } from '../../setup/steps';
+import { OrganizationStep, PriceStep, WalletStep } from '../../setup/steps';
+import { TargetStep } from '../../setup/target-step';
 
 /** The first run: from nothing to a call that is paid, in five screens. */
 export function Setup() {
