@@ -5,8 +5,9 @@ import { fromNanos } from '../../domain/money';
 import * as paymentConfig from '../../domain/payments/config';
 import { currenciesOf, type ProviderName, providerNames } from '../../domain/payments/currencies';
 import * as paymentSettings from '../../domain/payments/settings';
+import { isPlatformAdmin } from '../../domain/people/rights';
 import { isLoopback } from '../../domain/texts';
-import { actingOrg, permission, platformAdmin } from '../http/access';
+import { actingOrg, member, permission, platformAdmin } from '../http/access';
 import { flag, id, positiveAmount } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -113,6 +114,10 @@ const configAnswer = z.strictObject({
   payment_provider_b: providerAnswer,
 });
 
+const optionsAnswer = settingsAnswer
+  .omit({ wallet_user_topup_enabled: true, active_provider: true, available_providers: true })
+  .extend({ may_top_up: z.boolean().describe('Whether the organization lets whoever asks pay.') });
+
 const billing = permission('org:billing');
 
 export const paymentSettingsRoutes = [
@@ -137,6 +142,15 @@ export const paymentSettingsRoutes = [
   }),
   route({
     method: 'get',
+    path: '/v1/payments/options',
+    access: member,
+    input: settingsQuery,
+    handler: getOptions,
+    summary: 'Whether you may top up here, how much, which wallets, and where you return to.',
+    answer: optionsAnswer,
+  }),
+  route({
+    method: 'get',
     path: '/v1/admin/payments/config',
     access: platformAdmin,
     input: z.strictObject({}),
@@ -158,6 +172,14 @@ export const paymentSettingsRoutes = [
 
 async function getSettings({ db, principal }: Ctx, { org_id }: z.infer<typeof settingsQuery>) {
   return settingsOf({ db }, await actingOrg(db, principal, org_id));
+}
+
+/** What of the settings a buyer needs: a member may buy, and does not see how it is set up. */
+async function getOptions({ db, principal }: Ctx, { org_id }: z.infer<typeof settingsQuery>) {
+  const { wallet_user_topup_enabled, active_provider, available_providers, ...options } =
+    await settingsOf({ db }, await actingOrg(db, principal, org_id));
+  const bills = isPlatformAdmin(principal) || principal.scopes.includes('org:billing');
+  return { ...options, may_top_up: wallet_user_topup_enabled || bills };
 }
 
 async function putSettings(

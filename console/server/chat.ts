@@ -17,6 +17,12 @@ export interface ChatPlaces extends Forwarding {
   gateway: GatewayClient | undefined;
 }
 
+/** What the API says of who is signed in. */
+interface Person {
+  org_id: string | null;
+  permissions: readonly string[];
+}
+
 interface Question {
   model: string;
   messages: { role: string; content: string }[];
@@ -111,7 +117,7 @@ async function asked(
   const session = await cookies.read(ctx);
   if (session === undefined) throw signedOut();
   await places.api.requireFit();
-  await requireLiving(ctx, places, session);
+  const person = await livingPerson(ctx, places, session);
   const kept = await cookies.readChat(ctx, session);
   if (kept !== undefined) {
     const answer = await ask(gateway, kept.key);
@@ -119,31 +125,47 @@ async function asked(
     answer.body.resume();
   }
   await endChatKey(ctx, places, session);
-  const chat = await makeKey(ctx, places, session);
+  const chat = await makeKey(ctx, places, session, person);
   await cookies.writeChat(ctx, session, chat);
   return ask(gateway, chat.key);
 }
 
-/** Asks the API whether the session lives: a copy of its cookie may not. Throws 401. */
-async function requireLiving(ctx: Context, places: ChatPlaces, { key }: Session): Promise<void> {
+/**
+ * Asks the API whether the session lives, as a copy of its cookie may not, and what it may do.
+ * Throws 401.
+ */
+async function livingPerson(ctx: Context, places: ChatPlaces, { key }: Session): Promise<Person> {
   const headers = { ...headersOf(ctx, places.trusted), authorization: `Bearer ${key}` };
-  await places.api.ask({ method: 'GET', path: '/v1/me', headers }).catch((refusal) => {
+  const me = await places.api.ask({ method: 'GET', path: '/v1/me', headers }).catch((refusal) => {
     if (refusal instanceof AppError && refusal.status === 401) places.cookies.clear(ctx);
     throw refusal;
   });
+  return me as unknown as Person;
 }
 
 /**
- * Makes a key for the person: as a member may, else by the right to manage keys. Throws 403 with
- * the words of the organization's rule if neither allows it.
+ * Makes a key for the person: as a member may, else by the right to manage keys. Throws 403 if
+ * neither allows it, and asks the API for nothing that it would refuse.
  */
 async function makeKey(
   ctx: Context,
   { api, trusted }: ChatPlaces,
   session: Session,
+  { org_id, permissions }: Person,
 ): Promise<ChatKey> {
   if (session.user_id === null)
     throw new AppError('permission_denied', 'The chat is for people: sign in as one.');
+  const authorization = `Bearer ${session.key}`;
+  const rules = await api.ask({
+    method: 'GET',
+    path: `/v1/organizations/${org_id}/member-keys`,
+    headers: { ...headersOf(ctx, trusted), authorization },
+  });
+  if (rules.enabled !== true && !permissions.includes('tokens:write'))
+    throw new AppError(
+      'permission_denied',
+      'Your organization does not let members chat with keys of their own. Ask an admin to switch on "Members make keys for themselves" in the settings of the organization.',
+    );
   // A ticket is bound to the key that asked, so the session has one for as long as it lives.
   const expires_at = new Date(session.expires_at).toISOString();
   const name = `chat ${new Date().toISOString()} ${randomBytes(4).toString('hex')}`;
@@ -154,23 +176,16 @@ async function makeKey(
       path,
       headers: {
         ...headersOf(ctx, trusted),
-        authorization: `Bearer ${session.key}`,
+        authorization,
         'content-type': 'application/json',
       },
       body: JSON.stringify({ ...body, ...more }),
     });
-  const made = await make('/v1/me/keys').catch((refusal) => {
-    if (!isForbidden(refusal)) throw refusal;
-    const more = { token_type: 'gateway', user_id: session.user_id };
-    return make('/v1/tokens', more).catch((error) => {
-      throw isForbidden(error) ? refusal : error;
-    });
-  });
+  const made =
+    rules.enabled === true
+      ? await make('/v1/me/keys')
+      : await make('/v1/tokens', { token_type: 'gateway', user_id: session.user_id });
   return { key: String(made.key), name };
-}
-
-function isForbidden(error: unknown): boolean {
-  return error instanceof AppError && error.code === 'permission_denied';
 }
 
 function questionOf({ model, messages, ticket_id, ...rest }: Record<string, unknown>): Question {

@@ -146,6 +146,7 @@ export const rows = read(`
   get /v1/admin/payments/webhooks                               401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/payments/refund                                401 401 403 403 403 403 403 409 403 401 401
   post /v1/admin/payments/:id/resolve                           401 401 403 403 403 403 403 409 403 401 401
+  get /v1/payments/options                                      401 401 200 200 200 200 404 200 403 401 401
   get /v1/payments/settings                                     401 401 403 403 200 200 404 200 403 401 401
   put /v1/payments/settings                                     401 401 403 403 200 200 404 200 403 401 401
   get /v1/admin/payments/config                                 401 401 403 403 403 403 403 200 403 401 401

@@ -84,6 +84,22 @@ test('a key is made once and kept in a cookie, which says nothing of it; signing
   );
 });
 
+test.each([
+  ['members may make keys', true, [], '/v1/me/keys', 200],
+  ['only who manages keys may', false, ['tokens:write'], '/v1/tokens', 200],
+  ['neither is so', false, ['org:billing'], undefined, 403],
+])('%s: one key is asked for where it is allowed, and none where not', async (...given) => {
+  const [, member_keys, permissions, url, status] = given;
+  Object.assign(api, { member_keys, permissions });
+  const answer = await web.ask('GET', '/api/chat/models', { cookie });
+  Object.assign(api, { member_keys: true, permissions: [] });
+  expect(answer.status).toBe(status);
+  const made = api.heard.filter(({ method }) => method === 'POST');
+  expect(made.map((one) => one.url)).toEqual(url === undefined ? [] : [url]);
+  // People are told what to switch on, and no route.
+  if (status === 403) expect((await jsonOf(answer)).error.message).not.toMatch(/\/v1\//);
+});
+
 test('a late answer of the chat leaves the session of a newer sign-in as it is, and is not of it', async () => {
   const body = { model: 'm', messages };
   const late = await web.ask('POST', '/api/chat/messages', { cookie, body });

@@ -10,7 +10,7 @@ const forced = {
 
 export const chatRows = [
   row('get', '/api/chat/balance', '/v1/wallets/balance'),
-  row('get', '/api/chat/payments/settings', '/v1/payments/settings'),
+  row('get', '/api/chat/payments/options', '/v1/payments/options'),
   row('post', '/api/chat/payments/create-checkout', '/v1/payments/create-checkout', { forced }),
   row('post', '/api/chat/payments/confirm-checkout', '/v1/payments/confirm-checkout'),
   row('get', '/api/chat/payments/sessions/:id', '/v1/payments/sessions/:id'),

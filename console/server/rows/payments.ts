@@ -3,7 +3,7 @@ import { row } from './row';
 const has_org = true;
 
 export const paymentRows = [
-  row('get', '/api/payments/settings', '/v1/payments/settings', { has_org }),
+  row('get', '/api/payments/options', '/v1/payments/options', { has_org }),
   row('post', '/api/payments/create-checkout', '/v1/payments/create-checkout', {
     has_org,
     forced: { surface: 'console' },

@@ -1,4 +1,5 @@
 import { noteServerTime } from '../base/clock';
+import { plainWords } from '../base/plain';
 import type { Api } from '../generated/api';
 
 /** A route of the console's server: `GET /api/wallets`. */
@@ -28,7 +29,7 @@ export class Refusal extends Error {
 
   constructor(status: number, said: Record<string, unknown>, headers?: Headers) {
     const error = (said.error ?? {}) as { code?: string; message?: string; param?: string | null };
-    super(error.message ?? `The server answered ${status}.`);
+    super(plainWords(error.message ?? `The server answered ${status}.`));
     this.name = 'Refusal';
     this.status = status;
     this.code = error.code ?? 'unreachable';

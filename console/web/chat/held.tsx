@@ -15,8 +15,8 @@ import type { HeldTicket } from './stream';
 /** A message that waits for money: its ticket, and how it goes on. */
 export function Held({ ticket, onStop }: { ticket: HeldTicket; onStop: () => void }) {
   const [is_paying, setPaying] = useState(false);
-  const { data: settings } = useQuery(reading('GET /api/chat/payments/settings'));
-  const may_pay = settings?.payment_provider_configured === true;
+  const { data: settings } = useQuery(reading('GET /api/chat/payments/options'));
+  const may_pay = settings?.may_top_up === true && settings.payment_provider_configured;
   return (
     <Alert color="yellow" title="Your message waits for money" role="status">
       <Text size="sm">
@@ -51,7 +51,7 @@ function TopUpHere({
   ticket: HeldTicket;
 }) {
   const { currency, shortfall } = ticket;
-  const { data: settings } = useQuery(reading('GET /api/chat/payments/settings'));
+  const { data: settings } = useQuery(reading('GET /api/chat/payments/options'));
   const [amount, setAmount] = useState<number | string>('');
   const typed = typedNumber(amount);
   const min = settings?.min_topup_amount ?? 0;

@@ -4,12 +4,12 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { reading } from '../api/queries';
 import { type Column, DataTable } from '../parts/data-table';
+import { Guarded } from '../parts/guarded';
 import { Money, moneyText } from '../parts/money';
 import { Name } from '../parts/names';
 import { Page } from '../parts/page';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
-import { may, useMe } from '../session/me';
 import { type ApprovalRule, DeleteRuleDialog, RuleDialog } from '../tickets/rules';
 
 /** An organization has no more. */
@@ -17,8 +17,14 @@ const RULES_MAX = 50;
 
 /** Rules that approve small calls at once, so that nobody has to. */
 export function ApprovalRules() {
-  const me = useMe();
-  const may_change = may(me, 'org:billing');
+  return (
+    <Guarded title="Approval rules" rights={['org:billing']}>
+      <Inside />
+    </Guarded>
+  );
+}
+
+function Inside() {
   const query = useQuery(reading('GET /api/approval-rules', { query: { per_page: RULES_MAX } }));
   const [is_making, { open, close }] = useDisclosure();
   const [changing, setChanging] = useState<ApprovalRule>();
@@ -27,7 +33,7 @@ export function ApprovalRules() {
     <Page
       title="Approval rules"
       about="A call that a rule covers is approved at once; all others wait for a person."
-      actions={may_change && <Button onClick={open}>New rule</Button>}
+      actions={<Button onClick={open}>New rule</Button>}
     >
       <DataTable
         label="Approval rules"
@@ -40,18 +46,16 @@ export function ApprovalRules() {
             Without one, each call that no wallet or budget covers waits for a person.
           </Empty>
         }
-        actions={(rule) =>
-          may_change ? (
-            <>
-              <Button size="compact-sm" variant="default" onClick={() => setChanging(rule)}>
-                Change
-              </Button>
-              <Button size="compact-sm" variant="default" onClick={() => setDeleting(rule)}>
-                Delete
-              </Button>
-            </>
-          ) : null
-        }
+        actions={(rule) => (
+          <>
+            <Button size="compact-sm" variant="default" onClick={() => setChanging(rule)}>
+              Change
+            </Button>
+            <Button size="compact-sm" variant="default" onClick={() => setDeleting(rule)}>
+              Delete
+            </Button>
+          </>
+        )}
       />
       <RuleDialog opened={is_making} onClose={close} />
       <RuleDialog

@@ -8,6 +8,7 @@ import { Standing } from '../exports/progress';
 import { count, isUnderWay, kinds, periodText, sizeText } from '../exports/words';
 import { CopyId } from '../parts/copy-id';
 import { FormModal } from '../parts/form-modal';
+import { Guarded } from '../parts/guarded';
 import { PersonName } from '../parts/names';
 import { Page } from '../parts/page';
 import { Failure, Loading } from '../parts/states';
@@ -18,6 +19,14 @@ type Whole = Answer<'GET /api/exports/:id'>;
 
 /** One export: its progress, its files to download, and how long they are kept. */
 export function Export() {
+  return (
+    <Guarded title="Export" rights={['org:billing']}>
+      <Inside />
+    </Guarded>
+  );
+}
+
+function Inside() {
   const { id = '' } = useParams({ strict: false }) as { id?: string };
   const zone = useZone();
   const [is_canceling, setCanceling] = useState(false);

@@ -10,13 +10,14 @@ import { Schedules } from '../exports/schedules';
 import { type Export, isUnderWay, kindNames, kinds, periodText, states } from '../exports/words';
 import { type Column, DataTable } from '../parts/data-table';
 import { oneOf, text, useFilters } from '../parts/filters';
+import { Guarded } from '../parts/guarded';
 import { AppLink } from '../parts/link';
 import { PersonName } from '../parts/names';
 import { Page } from '../parts/page';
 import { pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
-import { may, useMe, useZone } from '../session/me';
+import { useZone } from '../session/me';
 
 type Listed = Answer<'GET /api/exports'>;
 type Status = Export['status'];
@@ -31,9 +32,16 @@ const shape = {
 
 /** Days of the organization in files: made, followed, kept for a while, or made by themselves. */
 export function Exports() {
+  return (
+    <Guarded title="Exports" rights={['org:billing']}>
+      <Inside />
+    </Guarded>
+  );
+}
+
+function Inside() {
   const [filters, set] = useFilters(shape);
-  const may_export = may(useMe(), 'org:billing');
-  const [is_open, setOpen] = useState(may_export && filters.kinds !== undefined);
+  const [is_open, setOpen] = useState(filters.kinds !== undefined);
   const offered = kindNames.filter((kind) => filters.kinds?.split(' ').includes(kind));
   const close = () => {
     setOpen(false);
@@ -43,7 +51,7 @@ export function Exports() {
     <Page
       title="Exports"
       about="Ledger, calls, payments and closing statements in files, exact to the last digit."
-      actions={may_export && <Button onClick={() => setOpen(true)}>New export</Button>}
+      actions={<Button onClick={() => setOpen(true)}>New export</Button>}
     >
       <Tabs
         value={filters.tab ?? 'exports'}

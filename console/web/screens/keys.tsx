@@ -53,7 +53,10 @@ export function Keys() {
       actions={may_create && <Button onClick={open}>New key</Button>}
     >
       {!is_manager && rules && !rules.enabled && (
-        <Text c="dimmed">Your organization makes keys for its members. Ask an admin for one.</Text>
+        <Text c="dimmed">
+          Your organization makes keys for its members. Ask an admin for one, or to let members make
+          their own.
+        </Text>
       )}
       <FilterBar filters={filters} set={set} is_manager={is_manager} />
       <DataTable

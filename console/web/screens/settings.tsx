@@ -1,5 +1,6 @@
 import { Tabs } from '@mantine/core';
 import { oneOf, text, useFilters } from '../parts/filters';
+import { NotSeen } from '../parts/guarded';
 import { Page } from '../parts/page';
 import { Empty } from '../parts/states';
 import { may, useMe } from '../session/me';
@@ -22,11 +23,15 @@ const shape = {
   cursor: text,
 };
 
+const auditing = ['org:members', 'org:billing'] as const;
+
 /** What is the person's own, what the organization has agreed on, and who changed what. */
 export function Settings() {
   const me = useMe();
   const [{ tab = 'sessions', ...filters }, set] = useFilters(shape);
   const in_org = me.acting_org !== null;
+  const bills = may(me, 'org:billing');
+  const audits = auditing.some((right) => may(me, right));
   const turn = (value: string | null) => {
     const none = Object.fromEntries(Object.keys(filters).map((name) => [name, undefined]));
     set({ ...none, tab: oneOf(...tabs)(value) });
@@ -38,8 +43,8 @@ export function Settings() {
           <Tabs.Tab value="sessions">My sessions</Tabs.Tab>
           {in_org && <Tabs.Tab value="budgets">Budgets</Tabs.Tab>}
           {in_org && <Tabs.Tab value="organization">Organization</Tabs.Tab>}
-          {may(me, 'org:billing') && <Tabs.Tab value="notices">Notices</Tabs.Tab>}
-          {may(me, 'org:members') && <Tabs.Tab value="audit">Audit log</Tabs.Tab>}
+          {bills && <Tabs.Tab value="notices">Notices</Tabs.Tab>}
+          {audits && <Tabs.Tab value="audit">Audit log</Tabs.Tab>}
         </Tabs.List>
         <Tabs.Panel value="sessions">
           <Sessions />
@@ -51,10 +56,10 @@ export function Settings() {
           {in_org ? <Organization /> : <NoOrganization />}
         </Tabs.Panel>
         <Tabs.Panel value="notices">
-          <Notices filters={filters} set={set} />
+          {bills ? <Notices filters={filters} set={set} /> : <NotSeen rights={['org:billing']} />}
         </Tabs.Panel>
         <Tabs.Panel value="audit">
-          <AuditLog filters={filters} set={set} />
+          {audits ? <AuditLog filters={filters} set={set} /> : <NotSeen rights={auditing} />}
         </Tabs.Panel>
       </Tabs>
     </Page>

@@ -12,7 +12,7 @@ import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
-import { decidesTickets, useMe } from '../session/me';
+import { decidesTickets, may, useMe } from '../session/me';
 import { BulkDecision } from '../tickets/bulk';
 import { ApproveDialog, DenyDialog } from '../tickets/decide';
 import { type CostTicket, missingWords, TicketState } from '../tickets/words';
@@ -62,7 +62,7 @@ export function Tickets() {
       title="Tickets"
       about="Calls that no wallet or budget covered. Each waits for a person."
       actions={
-        decides && (
+        may(me, 'org:billing') && (
           <LinkButton to="/tickets/rules" variant="default">
             Approval rules
           </LinkButton>

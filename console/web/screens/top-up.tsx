@@ -9,17 +9,17 @@ import { inputDigits, Money, moneyText } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { rememberCheckout } from '../payments/checkouts';
-import { type Me, may, useMe } from '../session/me';
+import { type Me, useMe } from '../session/me';
 import { wordsOf } from '../session/sign-in-forms';
 
-type Settings = Answer<'GET /api/payments/settings'>;
+type Settings = Answer<'GET /api/payments/options'>;
 
 const shape = { amount: text, canceled: oneOf('1') };
 
 /** Buys balance: an amount, a wallet, and off to the payment provider. */
 export function TopUp() {
   const me = useMe();
-  const { data, error, refetch } = useQuery(reading('GET /api/payments/settings'));
+  const { data, error, refetch } = useQuery(reading('GET /api/payments/options'));
   const [{ canceled }] = useFilters(shape);
   if (error && data === undefined)
     return (
@@ -28,7 +28,7 @@ export function TopUp() {
       </Page>
     );
   if (data === undefined) return <Loading />;
-  const why_not = obstacle(data, me);
+  const why_not = obstacle(data);
   return (
     <Page title="Top up" about="You pay at the payment provider and come back here.">
       {canceled && <Alert color="yellow">The checkout was left: nothing was paid.</Alert>}
@@ -42,12 +42,12 @@ export function TopUp() {
   );
 }
 
-function obstacle(settings: Settings, me: Me): string | undefined {
+function obstacle(settings: Settings): string | undefined {
   if (!settings.payment_provider_configured)
     return 'No payment provider is set up. A platform admin does that under Payments.';
   if (!settings.currency_supported_by_active_provider)
     return `The payment provider does not take ${settings.currency}.`;
-  if (!settings.wallet_user_topup_enabled && !may(me, 'org:billing'))
+  if (!settings.may_top_up)
     return 'Only billing admins of this organization may top up. Ask one of them.';
   if (!settings.return_origins.includes(location.origin))
     return `Buyers may not be sent back to ${location.origin}. A billing admin adds it to the return origins.`;

@@ -9,12 +9,14 @@ import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
 import { type Column, DataTable } from '../parts/data-table';
 import { oneOf, text, useFilters } from '../parts/filters';
+import { NotSeen } from '../parts/guarded';
 import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
 import { PersonName } from '../parts/names';
 import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
+import { may, useMe } from '../session/me';
 import { standing } from '../wallets/words';
 import { useThreshold } from './wallets';
 
@@ -52,6 +54,7 @@ export function Wallet() {
   const { id = '' } = useParams({ strict: false }) as { id?: string };
   const [filters, set] = useFilters(shape);
   const threshold = useThreshold();
+  const bills = may(useMe(), 'org:billing');
   const { data, error, refetch } = useQuery({
     ...reading('GET /api/wallets/:id', { names: { id } }),
     refetchInterval: 30_000,
@@ -83,13 +86,17 @@ export function Wallet() {
       >
         <Tabs.List>
           <Tabs.Tab value="ledger">Ledger</Tabs.Tab>
-          <Tabs.Tab value="holds">Open holds</Tabs.Tab>
+          {bills && <Tabs.Tab value="holds">Open holds</Tabs.Tab>}
         </Tabs.List>
         <Tabs.Panel value="ledger" pt="md">
           <Ledger id={id} currency={data.currency} filters={filters} set={set} />
         </Tabs.Panel>
         <Tabs.Panel value="holds" pt="md">
-          <Holds id={id} filters={filters} set={set} />
+          {bills ? (
+            <Holds id={id} filters={filters} set={set} />
+          ) : (
+            <NotSeen rights={['org:billing']} />
+          )}
         </Tabs.Panel>
       </Tabs>
     </Page>

@@ -94,10 +94,10 @@ export function useBank() {
 
 /** What counts as low where a wallet says nothing of its own. */
 export function useThreshold(): number | undefined {
-  const { acting_org } = useMe();
+  const me = useMe();
   const { data } = useQuery({
-    ...reading('GET /api/wallet-settings/:id', { names: { id: acting_org ?? '' } }),
-    enabled: acting_org !== null,
+    ...reading('GET /api/wallet-settings/:id', { names: { id: me.acting_org ?? '' } }),
+    enabled: me.acting_org !== null && may(me, 'org:billing'),
     staleTime: 300_000,
   });
   return data?.low_balance_threshold;

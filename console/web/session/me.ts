@@ -65,11 +65,12 @@ export function decidesTickets(me: Me): boolean {
  * who is no member, asks for it, and has UTC until it is known.
  */
 export function useZone(): string {
-  const { acting_org, memberships } = useMe();
+  const me = useMe();
+  const { acting_org, memberships } = me;
   const own = memberships.find(({ org_id }) => org_id === acting_org)?.time_zone;
   const { data } = useQuery({
     ...reading('GET /api/wallet-settings/:id', { names: { id: acting_org ?? '' } }),
-    enabled: acting_org !== null && own === undefined,
+    enabled: acting_org !== null && own === undefined && may(me, 'org:billing'),
     staleTime: 300_000,
   });
   return own ?? data?.time_zone ?? 'UTC';

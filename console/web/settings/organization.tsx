@@ -1,4 +1,4 @@
-import { Button, Group, NumberInput, Select, Stack, Switch, Text } from '@mantine/core';
+import { Button, Group, NumberInput, Select, Stack, Switch, Text, Title } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
@@ -7,7 +7,8 @@ import { reading, refresh } from '../api/queries';
 import { act } from '../parts/act';
 import { CopyId } from '../parts/copy-id';
 import { Failure, LoadingRows } from '../parts/states';
-import { useMe } from '../session/me';
+import { may, useMe } from '../session/me';
+import { MemberKeys } from './member-keys';
 
 type Settings = Answer<'GET /api/wallet-settings/:id'>;
 type Change = Body<'PUT /api/wallet-settings/:id'>;
@@ -24,21 +25,35 @@ const renamed = [
 ];
 const zones = [...new Set(['UTC', ...Intl.supportedValuesOf('timeZone'), ...renamed])];
 
-/** The rules of the organization's wallets and its reporting zone: operators change them. */
+/** What the organization lets its members do, and its rules as far as the viewer may see them. */
 export function Organization() {
   const me = useMe();
   const id = me.acting_org ?? '';
-  const { data, error, refetch } = useQuery(
-    reading('GET /api/wallet-settings/:id', { names: { id } }),
-  );
-  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
-  if (data === undefined) return <LoadingRows />;
   return (
     <Stack maw={520}>
       <Group gap="xs">
         <Text c="dimmed">The organization's id</Text>
         <CopyId value={id} />
       </Group>
+      <MemberKeys key={id} id={id} />
+      {may(me, 'org:billing') && <WalletRules id={id} />}
+    </Stack>
+  );
+}
+
+/** The rules of the organization's wallets and its reporting zone: operators change them. */
+function WalletRules({ id }: { id: string }) {
+  const me = useMe();
+  const { data, error, refetch } = useQuery(
+    reading('GET /api/wallet-settings/:id', { names: { id } }),
+  );
+  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
+  if (data === undefined) return <LoadingRows />;
+  return (
+    <Stack>
+      <Title order={2} size="h4">
+        Wallets and reports
+      </Title>
       {!me.is_operator && (
         <Text>Operators of the platform change these. Ask them for another zone or rule.</Text>
       )}

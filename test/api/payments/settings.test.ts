@@ -85,6 +85,28 @@ test('settings are for org:billing of the organization, and for platform admins 
   expect((await bill(other)).body.min_topup_amount).toBe(5);
 });
 
+test('whoever may buy reads what they may buy, and nothing of how it is set up', async () => {
+  const tenant = await makeTenant(db);
+  const { currency, payment_provider_configured, currency_supported_by_active_provider, ...rest } =
+    untouched;
+  const { wallet_user_topup_enabled, active_provider, available_providers, ...amounts } = rest;
+  const seen = {
+    ...{ currency, payment_provider_configured, currency_supported_by_active_provider },
+    ...amounts,
+  };
+  const options = async (key: string) => {
+    const answer = await call('get', '/v1/payments/options', { key });
+    expect(answer.status).toBe(200);
+    return answer.body;
+  };
+  expect(await options(tenant.member_key)).toEqual({ ...seen, may_top_up: true });
+  await call('put', `/v1/admin/organizations/${tenant.org_id}/wallet-settings`, {
+    ...{ key: platform, body: { wallet_user_topup_enabled: false } },
+  });
+  expect(await options(tenant.member_key)).toEqual({ ...seen, may_top_up: false });
+  expect(await options(tenant.billing_key)).toEqual({ ...seen, may_top_up: true });
+});
+
 test.each([
   [{ min_topup_amount: 2_000 }, 'min_topup_amount', '2000', '1000'],
   [{ max_topup_amount: 4 }, 'max_topup_amount', '5', '4'],

@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
-import { api, ask, demo, visit } from '../../support/console/visitor';
+import { makeOrganization } from '../../support/console/organization';
+import { api, ask, demo, picture, visit } from '../../support/console/visitor';
 
 let browser: Browser;
 
@@ -87,7 +88,7 @@ test('an operator changes the reporting zone, which an owner reads, and both see
   await operator.page.goto('/settings?tab=organization');
   await operator.page.getByRole('combobox', { name: 'Reporting zone' }).fill('Kolk');
   await operator.page.getByRole('option', { name: 'Asia/Kolkata' }).click();
-  await operator.page.getByRole('button', { name: 'Save' }).click();
+  await operator.page.getByRole('button', { name: 'Save', exact: true }).click();
   await operator.page.getByText('The settings are saved.').waitFor();
   const owner = await visit(browser, { role: 'owner' });
   await owner.page.goto('/settings?tab=organization');
@@ -95,7 +96,7 @@ test('an operator changes the reporting zone, which an owner reads, and both see
   await zone.waitFor();
   expect(await zone.inputValue()).toBe('Asia/Kolkata');
   expect(await zone.isEditable()).toBe(false);
-  expect(await owner.page.getByRole('button', { name: 'Save' }).count()).toBe(0);
+  expect(await owner.page.getByRole('button', { name: 'Save', exact: true }).count()).toBe(0);
   await owner.page.goto('/settings?tab=audit');
   await owner.page.getByLabel('What', { exact: true }).fill('organization');
   await owner.page.waitForURL('**action=organization**');
@@ -108,4 +109,28 @@ test('an operator changes the reporting zone, which an owner reads, and both see
   expect([...operator.complaints, ...owner.complaints]).toEqual([]);
   await operator.context.close();
   await owner.context.close();
+});
+
+test('an admin lets members make keys, which opens the chat to them', async () => {
+  const org = await makeOrganization('Letting', 5);
+  const member = await visit(browser, { access_key: org.keys.member });
+  await member.page.goto('/chat');
+  await member.page.getByText(/switch on "Members make keys for themselves"/).waitFor();
+  await picture(member.page, 'chat-not-allowed');
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
+  await page.goto('/settings?tab=organization');
+  await page.getByRole('switch', { name: 'Members make keys for themselves' }).press('Space');
+  await page.getByLabel('Living keys of one person, at most').fill('3');
+  await page.getByRole('button', { name: 'Save the rule' }).click();
+  await page.getByText('The rule for keys of members is saved.').waitFor();
+  await picture(page, 'settings-member-keys');
+  await page.reload();
+  await page.getByLabel('Living keys of one person, at most').waitFor();
+  await member.page.goto('/chat');
+  await member.page.getByLabel('Message').waitFor();
+  await member.page.goto('/keys');
+  await member.page.getByRole('button', { name: 'New key' }).waitFor();
+  expect([...complaints, ...member.complaints]).toEqual([]);
+  await context.close();
+  await member.context.close();
 });

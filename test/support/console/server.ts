@@ -115,7 +115,7 @@ const provider = {
 /** What stands in an API's place and keeps what it hears; it signs anybody in. */
 export async function startListener(version = '1.5.0') {
   const heard: Heard[] = [];
-  const said = { session_key: 'svc_ak_secret' };
+  const said = { session_key: 'svc_ak_secret', permissions: [] as string[], member_keys: true };
   const server = createServer(async (req, res) => {
     const parts: Buffer[] = [];
     for await (const part of req) parts.push(part as Buffer);
@@ -143,6 +143,8 @@ export async function startListener(version = '1.5.0') {
     const answers: Record<string, object> = {
       '/health': { status: 'ok', version },
       '/v1/issuers': { issuers: [provider] },
+      '/v1/me': { org_id: 'org_1', permissions: said.permissions },
+      '/v1/organizations/org_1/member-keys': { enabled: said.member_keys },
     };
     res.end(JSON.stringify(answers[url] ?? session));
   });

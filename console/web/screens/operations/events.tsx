@@ -11,6 +11,7 @@ import { type Column, DataTable } from '../../parts/data-table';
 import { Dialog } from '../../parts/dialog';
 import { FactTable } from '../../parts/facts';
 import { oneOf, text, useFilters } from '../../parts/filters';
+import { Guarded } from '../../parts/guarded';
 import { LinkButton } from '../../parts/link';
 import { listed } from '../../parts/lists';
 import { Name } from '../../parts/names';
@@ -68,6 +69,14 @@ const columns: Column<Happened>[] = [
 
 /** What happened, as it happens: newest first, until somebody pauses it. */
 export function Events() {
+  return (
+    <Guarded title="Events" rights={['events:read', 'org:billing']}>
+      <Inside />
+    </Guarded>
+  );
+}
+
+function Inside() {
   const me = useMe();
   const [{ cursor, paused, ...filters }, set] = useFilters(shape);
   const is_live = paused === undefined && cursor === undefined;

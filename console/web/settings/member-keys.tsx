@@ -1,0 +1,107 @@
+import { Button, Group, NumberInput, Stack, Switch, TagsInput, Text, Title } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useQuery } from '@tanstack/react-query';
+import { type FormEvent, useState } from 'react';
+import { type Answer, call } from '../api/client';
+import { reading, refresh } from '../api/queries';
+import { act } from '../parts/act';
+import { Failure, LoadingRows } from '../parts/states';
+import { may, useMe } from '../session/me';
+
+type Rules = Answer<'GET /api/member-keys/:id'>;
+
+/** Whether members make keys for themselves and chat, and within which bounds. */
+export function MemberKeys({ id }: { id: string }) {
+  const is_manager = may(useMe(), 'tokens:write');
+  const { data, error, refetch } = useQuery(reading('GET /api/member-keys/:id', { names: { id } }));
+  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
+  if (data === undefined) return <LoadingRows />;
+  return (
+    <Stack component="section">
+      <Title order={2} size="h4">
+        Keys of members
+      </Title>
+      {is_manager ? (
+        <Form id={id} rules={data} />
+      ) : (
+        <Text>
+          {data.enabled
+            ? 'Members make keys for themselves, and chat here.'
+            : 'Members make no keys for themselves. An admin may switch that on.'}
+        </Text>
+      )}
+    </Stack>
+  );
+}
+
+function Form({ id, rules }: { id: string; rules: Rules }) {
+  const currency = useMe().wallets[0]?.currency;
+  const [change, setChange] = useState<Partial<Rules>>({});
+  const [is_busy, setBusy] = useState(false);
+  const now = { ...rules, ...change };
+  const set = (one: Partial<Rules>) => setChange({ ...change, ...one });
+  const save = async (event: FormEvent) => {
+    event.preventDefault();
+    setBusy(true);
+    await act(async () => {
+      await call('PUT /api/member-keys/:id', { names: { id }, body: now });
+      setChange({});
+      await refresh('/api/member-keys');
+      notifications.show({ message: 'The rule for keys of members is saved.' });
+    });
+    setBusy(false);
+  };
+  return (
+    <form onSubmit={(event) => void save(event)}>
+      <Stack gap="sm">
+        <Switch
+          label="Members make keys for themselves"
+          description="They also need one to chat here. Keys that they have stay when it is switched off."
+          checked={now.enabled}
+          onChange={(event) => set({ enabled: event.currentTarget.checked })}
+        />
+        {now.enabled && (
+          <>
+            <NumberInput
+              label="Living keys of one person, at most"
+              value={now.max_keys}
+              onChange={(value) => typeof value === 'number' && set({ max_keys: value })}
+              min={1}
+              max={1_000}
+              allowDecimal={false}
+            />
+            <NumberInput
+              label={`What one key may spend in all${currency ? `, in ${currency}` : ''}`}
+              description="Empty: no bound of its own."
+              value={now.max_budget ?? ''}
+              onChange={(value) => set({ max_budget: typeof value === 'number' ? value : null })}
+              min={0}
+              decimalScale={9}
+              thousandSeparator=" "
+            />
+            <NumberInput
+              label="Days that one key lives, at most"
+              description="Empty: it may live on."
+              value={now.max_days ?? ''}
+              onChange={(value) => set({ max_days: typeof value === 'number' ? value : null })}
+              min={1}
+              max={3_650}
+              allowDecimal={false}
+            />
+            <TagsInput
+              label="Models"
+              description="None: every model. A star may end a name: gpt-4o*"
+              value={now.allowed_models ?? []}
+              onChange={(all) => set({ allowed_models: all.length > 0 ? all : null })}
+            />
+          </>
+        )}
+        <Group justify="flex-end">
+          <Button type="submit" loading={is_busy} disabled={Object.keys(change).length === 0}>
+            Save the rule
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}
