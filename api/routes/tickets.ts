@@ -23,6 +23,12 @@ const listed = z.strictObject({
   agent_id: id.optional(),
   model: id.optional(),
   cause: z.enum(['balance', 'budget']).optional(),
+  approvable: z
+    .enum(['true', 'false'])
+    .optional()
+    .describe(
+      'true: only those that you may approve. An admin of a team raises no budget of the team, of the organization or of themselves.',
+    ),
   q: search.describe('Words of the name of the person, team or agent that asks.'),
   from: instant.optional().describe('Opened at or after this time.'),
   to: instant.optional().describe('Opened before this time.'),
@@ -99,12 +105,16 @@ export const ticketRoutes = [
 ];
 
 async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
-  const { org_id, mine, page, per_page, as_of, cursor, sort, ...asked } = input;
+  const { org_id, mine, approvable, page, per_page, as_of, cursor, sort, ...asked } = input;
   const request = { page, per_page, as_of, cursor, sort };
   const acting = await actingOrg(db, principal, org_id);
   const seen = mine === 'true' ? ownOf(principal) : await visibleTo(db, principal, acting);
   if (seen?.team_ids?.length === 0) throw notAllowed();
-  const { rows, ...envelope } = await tickets.list(db, { org_id: acting, seen, ...asked }, request);
+  // With org:billing one approves all that one sees.
+  const is_lead = approvable === 'true' && seen?.team_ids !== undefined;
+  const approver = is_lead ? (principal.user_id ?? undefined) : undefined;
+  const filter = { org_id: acting, seen, approver, ...asked };
+  const { rows, ...envelope } = await tickets.list(db, filter, request);
   return { tickets: rows, ...envelope };
 }
 

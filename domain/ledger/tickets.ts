@@ -83,6 +83,8 @@ interface TicketFilter {
   cause?: 'balance' | 'budget' | undefined;
   /** Words of the name of the person, team or agent that asks. */
   q?: string | undefined;
+  /** Only those that this admin of their team may approve: they raise no budget of the team's. */
+  approver?: string | undefined;
   /** When it was opened: from inclusive, to exclusive. */
   from?: Date | undefined;
   to?: Date | undefined;
@@ -94,13 +96,14 @@ export async function list(
   filter: TicketFilter,
   request: ListRequest,
 ): Promise<Page<Ticket> | Part<Ticket>> {
-  const { org_id, seen, status, ...asked } = filter;
+  const { org_id, seen, status, approver, ...asked } = filter;
   const conditions = [
     't.org_id = :org_id',
     ...(status ? [isNow(status)] : []),
     ...(seen?.user_id ? ['t.user_id = :seen_user'] : []),
     ...(seen?.team_ids ? ['t.team_id = any(:seen_teams)'] : []),
     ...columns.filter((name) => asked[name] !== undefined).map((name) => `t.${name} = :${name}`),
+    ...(approver === undefined ? [] : [may_approve]),
     ...(asked.from ? ['t.created_at >= :from'] : []),
     ...(asked.to ? ['t.created_at < :to'] : []),
   ];
@@ -115,6 +118,7 @@ export async function list(
         status: status ?? null,
         seen_user: seen?.user_id ?? null,
         seen_teams: seen?.team_ids ?? null,
+        approver: approver ?? null,
         ...asked,
       },
       search: asked.q ? search : undefined,
@@ -126,6 +130,10 @@ export async function list(
   );
   return { rows: rows.map(({ ticket }) => ticket), ...rest };
 }
+
+// Only those of a budget can be beyond a team's admin who sees them, so that no other is looked at.
+const may_approve = `(t.cause <> 'budget' or t.status <> 'open' or authority_refusal(t,
+  jsonb_build_object('authority', 'team', 'user_id', :approver::text), t.estimated_cost_nanos) is null)`;
 
 // As an array, so that the tickets of few askers are looked up one by one. So many, each at most
 // three times in it, are more than a search reads by its index.

@@ -40,7 +40,7 @@ export function Ticket() {
       actions={
         may_decide && (
           <>
-            <Button onClick={() => setDialog('approve')}>Approve</Button>
+            {approves(me, data) && <Button onClick={() => setDialog('approve')}>Approve</Button>}
             <Button variant="default" onClick={() => setDialog('deny')}>
               Deny
             </Button>
@@ -63,11 +63,27 @@ export function Ticket() {
         </Alert>
       )}
       {data.status === 'open' && <BudgetAlerts ticket={data} />}
+      {may_decide && !approves(me, data) && (
+        <Text>Only somebody with the right org:billing raises such a budget. You may deny.</Text>
+      )}
       <Facts ticket={data} />
       <Shortfalls ticket={data} />
       <ApproveDialog ticket={dialog === 'approve' ? data : undefined} onClose={close} />
       <DenyDialog ticket={dialog === 'deny' ? data : undefined} onClose={close} />
     </Page>
+  );
+}
+
+/** False for the admin of a team where a budget is not theirs to raise. */
+function approves(me: Me, { user_id, budgets = [] }: CostTicket): boolean {
+  if (may(me, 'org:billing')) return true;
+  const own = me.user?.user_id;
+  return !budgets.some(
+    ({ owner_type, owner_id }) =>
+      owner_type === 'team' ||
+      owner_type === 'organization' ||
+      owner_id === own ||
+      (owner_type === 'key' && user_id === own),
   );
 }
 

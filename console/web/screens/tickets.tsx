@@ -32,12 +32,15 @@ export function Tickets() {
   const [filters, set] = useFilters(shape);
   const decides = decidesTickets(me);
   const is_mine = !decides || filters.whose === 'mine';
+  const bills = may(me, 'org:billing');
+  const is_all = bills || filters.whose === 'all';
   const status = filters.status ?? 'open';
   const query = useQuery({
     ...reading('GET /api/tickets', {
       query: {
         ...(status === 'all' ? {} : { status }),
         ...(is_mine ? { mine: 'true' } : {}),
+        ...(is_mine || is_all ? {} : { approvable: 'true' }),
         cause: filters.cause,
         q: filters.q,
         cursor: filters.cursor ?? 'first',
@@ -50,7 +53,8 @@ export function Tickets() {
   const [denying, setDenying] = useState<CostTicket>();
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const navigate = useNavigate();
-  const may_decide = (ticket: CostTicket) => decides && !is_mine && ticket.status === 'open';
+  const may_decide = (ticket: CostTicket) =>
+    decides && !is_mine && (bills || !is_all) && ticket.status === 'open';
   const pick = (id: string) =>
     setChosen((before) => {
       const after = new Set(before);
@@ -62,14 +66,14 @@ export function Tickets() {
       title="Tickets"
       about="Calls that no wallet or budget covered. Each waits for a person."
       actions={
-        may(me, 'org:billing') && (
+        bills && (
           <LinkButton to="/tickets/rules" variant="default">
             Approval rules
           </LinkButton>
         )
       }
     >
-      <Filters {...{ filters, set, decides }} />
+      <Filters {...{ filters, set, decides, bills }} />
       <BulkDecision
         chosen={chosen}
         shown={(query.data?.tickets ?? []).filter(may_decide).map(({ id }) => id)}
@@ -83,7 +87,10 @@ export function Tickets() {
         query={query}
         itemsOf={({ tickets }) => tickets}
         keyOf={({ id }) => id}
-        columns={[...(decides && !is_mine ? [pickColumn(chosen, pick)] : []), ...columns]}
+        columns={[
+          ...(decides && !is_mine && (bills || !is_all) ? [pickColumn(chosen, pick)] : []),
+          ...columns,
+        ]}
         cursor={filters.cursor}
         onCursor={(cursor) => set({ cursor })}
         onOpen={({ id }) => void navigate({ to: `/tickets/${id}` })}
@@ -169,10 +176,12 @@ function Filters({
   filters,
   set,
   decides,
+  bills,
 }: {
   filters: ReturnType<typeof useFilters<typeof shape>>[0];
   set: ReturnType<typeof useFilters<typeof shape>>[1];
   decides: boolean;
+  bills: boolean;
 }) {
   const search = useDebouncedCallback((q: string) => set({ q }), 250);
   return (
@@ -189,11 +198,13 @@ function Filters({
         <Select
           label="Whose"
           data={[
-            { value: 'all', label: 'that I decide' },
+            { value: 'decided', label: 'that I decide' },
             { value: 'mine', label: 'of my own calls' },
+            // Among them are some whose budgets only billing admins raise.
+            ...(bills ? [] : [{ value: 'all', label: 'of my teams' }]),
           ]}
-          value={filters.whose ?? 'all'}
-          onChange={(value) => set({ whose: (value ?? 'all') as 'all' })}
+          value={filters.whose ?? 'decided'}
+          onChange={(value) => set({ whose: value === 'decided' ? undefined : (value as 'all') })}
           allowDeselect={false}
           w={170}
         />

@@ -157,7 +157,10 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
           />
           <NumberInput
             label={`Amount in ${shown.currency}`}
-            description={`Missing: ${exactText(chosen?.shortfall ?? 0, shown.currency)}${is_exact ? ". It comes from your team's wallet." : is_bank ? '. It is credited by hand: new money.' : ''}`}
+            description={`Missing: ${exactText(chosen?.shortfall ?? 0, shown.currency)}. ${sourceWords(
+              chosen?.owner_type ?? 'organization',
+              { is_of_team: is_exact, is_moved: source !== null },
+            )}`}
             readOnly={is_exact}
             value={amount}
             onChange={setAmount}
@@ -193,6 +196,18 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
       />
     </FormModal>
   );
+}
+
+/** Where the money of an approval comes from, where it goes, and what becomes of it. */
+function sourceWords(
+  owner_type: 'user' | 'team' | 'organization',
+  { is_of_team, is_moved }: { is_of_team: boolean; is_moved: boolean },
+): string {
+  const to = `the wallet of ${ownerWords(owner_type)}`;
+  const rest = 'The call is paid from there, and what it does not use stays there.';
+  if (is_of_team) return `It moves from your team's wallet to ${to}. ${rest}`;
+  if (is_moved) return `It moves from the organization's wallet to ${to}. ${rest}`;
+  return `It is credited by hand, as new money in ${to}. ${rest}`;
 }
 
 /** Denies: the caller is told at once, with the reason. */

@@ -5,8 +5,10 @@ import { decidesTickets, type Me } from '../session/me';
 
 /** What the inbox counts: all that one decides, or one's own. */
 export function openTickets(me: Me) {
-  const mine = decidesTickets(me) ? {} : ({ mine: 'true' } as const);
-  return reading('GET /api/tickets', { query: { status: 'open', per_page: 1, ...mine } });
+  const whose = decidesTickets(me)
+    ? ({ approvable: 'true' } as const)
+    : ({ mine: 'true' } as const);
+  return reading('GET /api/tickets', { query: { status: 'open', per_page: 1, ...whose } });
 }
 
 /** How many tickets are open, on every page. */

@@ -104,6 +104,18 @@ test("a team's admin decides on no call of another team, and raises neither the 
   expect(
     (await call('get', `/v1/budgets/${budget.id}`, { key: team.billing_key })).body.raised,
   ).toBe(0);
+  // Nor does it stand among those that they may approve, in pages and by cursor.
+  const listed = async (key: string, query: string) => {
+    const path = `/v1/cost-tickets?status=open&${query}`;
+    const { body } = await call('get', path, { key });
+    const ids = body.tickets.map(({ id }: { id: string }) => id);
+    return [ids.includes(short.ticket_id), body.total ?? ids.length];
+  };
+  for (const way of ['page=1', 'cursor=first']) {
+    expect(await listed(team.lead.key, way)).toEqual([true, 1]);
+    expect(await listed(team.lead.key, `approvable=true&${way}`)).toEqual([false, 0]);
+    expect(await listed(team.billing_key, `approvable=true&${way}`)).toEqual([true, 2]);
+  }
   expect((await approve(call, short)).status).toBe(200);
   await many(db, 'update budgets set archived_at = now() where id = :id', { id: budget.id });
 
