@@ -7521,10 +7521,19 @@ for each row when (new.schedule_id is null)
 execute function record_step('export.created', 'id', 'status', 'kinds', 'format', 'from_time',
   'to_time', 'target', 'destination_id');
 
+create trigger payment_refunds_failed after update of status on payment_refunds
+for each row when (old.status <> 'failed' and new.status = 'failed')
+execute function record_step('payment_refund.failed', 'id', 'status', 'error_code', 'error_message',
+  'spent_nanos');
+
 create trigger payment_refunds_record after insert on payment_refunds
 for each row
 execute function record_step('payment_refund.created', 'id', 'payment_session_id', 'status',
   'amount_nanos', 'currency', 'reason', 'allow_negative');
+
+create trigger payment_refunds_succeeded after update of status on payment_refunds
+for each row when (old.status = 'pending' and new.status = 'succeeded')
+execute function record_step('payment_refund.succeeded', 'id', 'status', 'provider_refund_id');
 
 create trigger payment_sessions_canceled after update of status on payment_sessions
 for each row when (old.status <> new.status and new.status = 'canceled')

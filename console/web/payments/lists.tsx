@@ -23,6 +23,7 @@ import {
   isToDecide,
   providerWords,
   type Status,
+  standing,
   states,
   statuses,
 } from './words';
@@ -209,7 +210,7 @@ const admin_columns: Column<AdminPayment>[] = [
     title: 'State',
     cell: (payment) => (
       <Group gap={4}>
-        <State {...states[payment.status]} />
+        <State {...standing(payment)} />
         {payment.error_code && (
           <Text size="sm" className="wrap">
             {payment.error_code.replaceAll('_', ' ')}

@@ -113,6 +113,18 @@ function wordsOf(type: Entry['type'], amount: number): string {
   return amount < 0 ? 'went out of the wallet' : 'came back into the wallet';
 }
 
+/** What became of a refund: one that the provider did not refuse was refused for spent credit. */
+function refundWords(
+  status: AdminPayment['refunds'][number]['status'],
+  error_message: string | null,
+): string {
+  if (status === 'succeeded') return 'it went back to the buyer';
+  if (status === 'pending') return 'it has left the wallet, and is not yet with the buyer';
+  return error_message
+    ? `the provider refused it, and the wallet has its money again: ${error_message}`
+    : 'refused, as its credit had been spent; nothing left the wallet';
+}
+
 function refundStep({
   created_at,
   reason,
@@ -125,9 +137,8 @@ function refundStep({
     title: `A refund was asked for: ${reason}`,
     detail: (
       <>
-        by {requested_by.startsWith('key_') ? 'an operator' : <PersonName id={requested_by} />},{' '}
-        {status}
-        {error_message ? `: ${error_message}` : ''}
+        by {requested_by.startsWith('key_') ? 'an operator' : <PersonName id={requested_by} />}:{' '}
+        {refundWords(status, error_message)}
       </>
     ),
     kind: status === 'failed' ? 'bad' : 'info',

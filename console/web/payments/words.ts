@@ -33,7 +33,7 @@ export const states = {
   },
   confirming: { word: 'being credited', kind: 'info', means: 'The wallet is being credited.' },
   confirmed: { word: 'being credited', kind: 'info', means: 'The wallet is being credited.' },
-  completed: { word: 'credited', kind: 'good', means: 'The money is in the wallet.' },
+  completed: { word: 'credited', kind: 'good', means: 'The wallet was credited.' },
   refunded: { word: 'refunded', kind: 'neutral', means: 'The money went back to the buyer.' },
   canceled: { word: 'canceled', kind: 'neutral', means: 'The buyer gave it up: nothing was paid.' },
   expired: {
@@ -43,6 +43,35 @@ export const states = {
   },
   failed: { word: 'failed', kind: 'bad', means: 'Nothing was credited.' },
 } as const satisfies Record<Status, { word: string; kind: string; means: string }>;
+
+type Stand = Pick<Payment, 'status' | 'credited_amount' | 'refunded_amount' | 'refund_status'>;
+
+/** How a payment stands, with what became of the refunds of one that was credited. */
+export function standing({ status, credited_amount, refunded_amount, refund_status }: Stand): {
+  word: string;
+  kind: (typeof states)[Status]['kind'];
+  means: string;
+} {
+  if (status !== 'completed') return states[status];
+  if (refund_status === 'pending')
+    return {
+      word: 'being refunded',
+      kind: 'waiting',
+      means: 'The refund has left the wallet, and is not yet with the buyer.',
+    };
+  if (refunded_amount > 0 && refunded_amount < credited_amount)
+    return {
+      word: 'refunded in part',
+      kind: 'neutral',
+      means: 'A part went back to the buyer. The rest was credited and stays.',
+    };
+  if (refund_status === 'failed')
+    return {
+      ...states.completed,
+      means: 'The money was credited. A refund was refused, and nothing went back.',
+    };
+  return states.completed;
+}
 
 const providers = {
   payment_provider_a: 'provider A',
@@ -60,6 +89,9 @@ export function isToDecide({ status, error_code, resolution }: AdminPayment): bo
 }
 
 /** True if there is credit of it that can go back to the buyer. */
-export function isRefundable({ status, credited_amount, refunded_amount }: Payment): boolean {
-  return status === 'completed' && credited_amount > refunded_amount;
+export function isRefundable(payment: Payment): boolean {
+  const { status, credited_amount, refunded_amount, refund_status } = payment;
+  // Only one refund is made here; what it left goes back at the provider's own site.
+  const is_first = refund_status === null || refund_status === 'failed';
+  return status === 'completed' && credited_amount > refunded_amount && is_first;
 }

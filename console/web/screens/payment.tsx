@@ -22,7 +22,7 @@ import {
   isToDecide,
   type Payment as OnePayment,
   providerWords,
-  states,
+  standing,
 } from '../payments/words';
 import { may, useMe } from '../session/me';
 
@@ -69,14 +69,9 @@ export function Payment() {
       }
     >
       <Group>
-        <State {...states[payment.status]} />
-        <span>{states[payment.status].means}</span>
+        <State {...standing(payment)} />
+        <span>{standing(payment).means}</span>
       </Group>
-      {payment.refund_status === 'pending' && (
-        <Alert color="yellow">
-          A refund is under way: the money has left the wallet and is not yet with the buyer.
-        </Alert>
-      )}
       {admin && admin.open_disputes > 0 && (
         <Alert color="red">The buyer disputes it. Answer at the provider, in time.</Alert>
       )}

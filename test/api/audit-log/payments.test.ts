@@ -115,6 +115,7 @@ const walks: Record<
       rows: [
         ['payment_refund.created', 'admin'],
         ['payment.debited', 'admin'],
+        ['payment_refund.succeeded', 'system'],
       ],
     };
   },
@@ -148,6 +149,24 @@ function whoOf({ actor_type, actor }: Logged): string {
   if (actor_type === 'user') return actor === tenant.member_id ? 'buyer' : 'another';
   return actor_type === 'platform' ? 'admin' : actor_type;
 }
+
+test('a refund that is refused is no pending one for ever: its end is written too', async () => {
+  const checkout = await completed();
+  // Given away to a team, which the refund does not reach.
+  const given = { org_id: tenant.org_id, team_id: tenant.team_id, amount: 12.5 };
+  const moved = await world.call('post', '/v1/wallets/allocate', { key: world.admin, body: given });
+  expect(moved.status).toBe(200);
+  const newest = await newestId(world.db);
+  expect((await refund(checkout)).body.error.code).toBe('credit_spent');
+  const rows = await loggedSince(world.db, newest);
+  expect(rows.map(({ action, after }) => [action, after?.status])).toEqual([
+    ['payment_refund.created', 'pending'],
+    ['payment_refund.failed', 'failed'],
+  ]);
+  expect(rows.map(whoOf)).toEqual(['admin', 'admin']);
+  expect(rows[1]?.after).toMatchObject({ error_code: 'credit_spent' });
+  expect(String(rows[1]?.after?.spent_nanos)).toBe('12500000000');
+});
 
 test('who asks again and again for what cannot be canceled is written once', async () => {
   const { payment_session_id: id } = await createCheckout(world, tenant);

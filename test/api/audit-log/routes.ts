@@ -25,6 +25,8 @@ const sides: Record<string, { old?: true; new?: true }> = {
   resolved: { old: true, new: true },
   charged: { old: true, new: true },
   dropped: { old: true, new: true },
+  succeeded: { old: true, new: true },
+  failed: { old: true, new: true },
 };
 
 /** A row of the log as the database has it. */
