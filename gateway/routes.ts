@@ -3,18 +3,7 @@ import { AppError } from '../domain/errors';
 import type { Gateway } from './call/call';
 import { runCall } from './call/run';
 import type { Family } from './families/family';
-import {
-  chat,
-  completions,
-  counting,
-  embeddings,
-  messages,
-  moderations,
-  responses,
-  speech,
-  transcriptions,
-  unified,
-} from './families/table';
+import { families } from './families/table';
 import { showKey } from './key';
 import { serveMcp } from './mcp/serve';
 import { listModels, showModel } from './models';
@@ -34,18 +23,9 @@ export interface Route {
   serve(ctx: Context, gateway: Gateway, id: string): Promise<void>;
 }
 
-const proxied: readonly Route[] = [
-  proxy('/v1/chat/completions', chat),
-  proxy('/v1/unified/chat/completions', unified),
-  proxy('/v1/responses', responses),
-  proxy('/v1/messages', messages),
-  proxy('/v1/messages/count_tokens', counting),
-  proxy('/v1/embeddings', embeddings),
-  proxy('/v1/completions', completions),
-  proxy('/v1/moderations', moderations),
-  proxy('/v1/audio/speech', speech),
-  proxy('/v1/audio/transcriptions', transcriptions),
-];
+const proxied: readonly Route[] = families.flatMap((family) =>
+  family.path === undefined ? [] : [proxy(family.path, family)],
+);
 
 /** A model is callable if some family speaks its target's wire. */
 const shapes: ReadonlySet<Shape> = new Set(proxied.flatMap(({ family }) => family?.shapes ?? []));

@@ -8,4 +8,4 @@ execute function record_step('payment_refund.succeeded', 'id', 'status', 'provid
 create trigger payment_refunds_failed after update of status on payment_refunds
 for each row when (old.status <> 'failed' and new.status = 'failed')
 execute function record_step('payment_refund.failed', 'id', 'status', 'error_code',
-  'error_message', 'spent_nanos');
+  'error_message');

@@ -7523,8 +7523,8 @@ execute function record_step('export.created', 'id', 'status', 'kinds', 'format'
 
 create trigger payment_refunds_failed after update of status on payment_refunds
 for each row when (old.status <> 'failed' and new.status = 'failed')
-execute function record_step('payment_refund.failed', 'id', 'status', 'error_code', 'error_message',
-  'spent_nanos');
+execute function record_step('payment_refund.failed', 'id', 'status', 'error_code',
+  'error_message');
 
 create trigger payment_refunds_record after insert on payment_refunds
 for each row

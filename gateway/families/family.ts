@@ -14,6 +14,8 @@ import type { Translation } from './translation';
 /** All that distinguishes one family of proxy routes from another. */
 export interface Family {
   name: string;
+  /** Where clients ask for it; absent: it has a way of its own. */
+  path?: string;
   /** The wires of the targets that serve it; the first is the one that its own bodies speak. */
   shapes: readonly Shape[];
   /** What it asks of a target of a shape, if that is another family's route. */

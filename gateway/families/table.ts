@@ -34,6 +34,7 @@ import { chatOverMessages } from './unified/messages';
 
 export const chat: Family = {
   name: 'chat_completions',
+  path: '/v1/chat/completions',
   shapes: ['openai'],
   upstream_path: '/chat/completions',
   may_stream: true,
@@ -55,6 +56,7 @@ export const chat: Family = {
 export const unified: Family = {
   ...chat,
   name: 'unified_chat_completions',
+  path: '/v1/unified/chat/completions',
   policy_route: 'unified',
   shapes: ['openai', 'anthropic'],
   asks: { openai: 'chat_completions', anthropic: 'messages' },
@@ -63,6 +65,7 @@ export const unified: Family = {
 
 export const responses: Family = {
   name: 'responses',
+  path: '/v1/responses',
   shapes: ['openai'],
   upstream_path: '/responses',
   may_stream: true,
@@ -83,6 +86,7 @@ export const responses: Family = {
 
 export const messages: Family = {
   name: 'messages',
+  path: '/v1/messages',
   shapes: ['anthropic'],
   upstream_path: '/v1/messages',
   may_stream: true,
@@ -103,6 +107,7 @@ export const messages: Family = {
 export const counting: Family = {
   ...messages,
   name: 'messages_count_tokens',
+  path: '/v1/messages/count_tokens',
   // Where no provider of Messages serves a model, its tokens are counted here.
   shapes: ['anthropic', 'openai'],
   asks: { openai: 'chat_completions', anthropic: 'messages' },
@@ -117,6 +122,7 @@ export const counting: Family = {
 
 export const embeddings: Family = {
   name: 'embeddings',
+  path: '/v1/embeddings',
   shapes: ['openai'],
   upstream_path: '/embeddings',
   may_stream: false,
@@ -132,6 +138,7 @@ export const embeddings: Family = {
 
 export const completions: Family = {
   name: 'completions',
+  path: '/v1/completions',
   shapes: ['openai'],
   upstream_path: '/completions',
   may_stream: true,
@@ -149,6 +156,7 @@ export const completions: Family = {
 
 export const moderations: Family = {
   name: 'moderations',
+  path: '/v1/moderations',
   shapes: ['openai'],
   upstream_path: '/moderations',
   may_stream: false,
@@ -166,6 +174,7 @@ export const moderations: Family = {
 
 export const speech: Family = {
   name: 'audio_speech',
+  path: '/v1/audio/speech',
   shapes: ['openai'],
   upstream_path: '/audio/speech',
   may_stream: false,
@@ -184,6 +193,7 @@ export const speech: Family = {
 
 export const transcriptions: Family = {
   name: 'audio_transcriptions',
+  path: '/v1/audio/transcriptions',
   shapes: ['openai'],
   upstream_path: '/audio/transcriptions',
   may_stream: true,

@@ -1,9 +1,13 @@
 import { AppError } from '../../domain/errors';
 import { mayUse } from '../../domain/people/identity';
 import type { Prepared, Routed } from '../call/call';
+import { families } from '../families/table';
 import type { Wire } from '../providers/kind';
 import type { Candidate } from '../upstreams/targets';
 import type { Body } from '../wire/values';
+
+/** More routes than these are not told. */
+const PATHS_MAX = 4;
 
 /**
  * The stage that refuses a model the key may not use, and finds who serves it, in the order in
@@ -15,10 +19,10 @@ export function chooseTargets(call: Prepared): Routed {
   const route = snapshot.providers.route(model, family, identity.allowed_models);
   if (route === undefined) {
     // Only if nothing is forbidden may the client learn that a model is unknown, not forbidden.
-    if (identity.allowed_models === null) throw unknownModel(model);
+    if (identity.allowed_models === null) throw unservedHere(call);
     const is_unknown =
       mayUse(identity.allowed_models, model) && !snapshot.providers.knows(model, family);
-    throw is_unknown ? unknownModel(model) : notAllowed(model);
+    throw is_unknown ? unservedHere(call) : notAllowed(model);
   }
   const candidates = takersOf(call, snapshot.providers.order(route));
   const prices = route.prices.filter((price) =>
@@ -79,6 +83,20 @@ export function notAllowed(model: string): AppError {
   return new AppError('model_not_allowed', `This key may not use the model "${model}".`, {
     param: 'model',
   });
+}
+
+/** The refusal of a model that is not served on this route: it says on which ones it is, if any. */
+function unservedHere({ snapshot, request: { model }, family }: Prepared): AppError {
+  const others = families.filter(
+    (one) => one.name !== family.name && !one.is_free && snapshot.providers.knows(model, one),
+  );
+  if (others.length === 0) return unknownModel(model);
+  const paths = others.slice(0, PATHS_MAX).map(({ path }) => path);
+  return new AppError(
+    'model_not_found',
+    `No provider here serves the model "${model}" on ${family.path}. It is served on ${paths.join(', ')}.`,
+    { param: 'model' },
+  );
 }
 
 /** The refusal of a model that nobody here serves. */
