@@ -73,7 +73,7 @@ export function textOf(kind: MessageKind, count: number, notices: readonly FullN
 }
 
 function factsOf(notice: FullNotice) {
-  const { payload, org_name, user_name, team_name, owner_name, decider_name } = notice;
+  const { payload, org_name, time_zone, user_name, team_name, owner_name, decider_name } = notice;
   const currency = typeof payload.currency === 'string' ? payload.currency : 'USD';
   const facts = [
     { label: 'Organization', value: org_name },
@@ -85,7 +85,9 @@ function factsOf(notice: FullNotice) {
     },
     ...Object.entries(labels).map(([key, label]) => ({
       label,
-      value: shown(key, payload[key], currency),
+      value: key.endsWith('_at')
+        ? timeIn(time_zone ?? 'UTC', payload[key])
+        : shown(key, payload[key], currency),
     })),
     { label: 'Decided by', value: decider_name ?? shown('', payload.decided_by, currency) },
     { label: 'Ticket', value: notice.cost_ticket_id },
@@ -103,6 +105,14 @@ function spread(notices: readonly FullNotice[]): Text['facts'] {
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   return [...counts].slice(0, 10).map(([label, count]) => ({ label, value: String(count) }));
+}
+
+/** A time by the calendar of a zone, which it names: `1 Dec 2026, 08:30 (Asia/Kolkata)`. */
+function timeIn(time_zone: string, value: unknown): string | null {
+  const at = new Date(String(value ?? ''));
+  if (Number.isNaN(at.getTime())) return shown('', value, '');
+  const style = { dateStyle: 'medium', timeStyle: 'short', timeZone: time_zone } as const;
+  return `${new Intl.DateTimeFormat('en-GB', style).format(at)} (${time_zone})`;
 }
 
 function shown(key: string, value: unknown, currency: string): string | null {

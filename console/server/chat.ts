@@ -136,11 +136,7 @@ async function asked(
  */
 async function livingPerson(ctx: Context, places: ChatPlaces, { key }: Session): Promise<Person> {
   const headers = { ...headersOf(ctx, places.trusted), authorization: `Bearer ${key}` };
-  const me = await places.api.ask({ method: 'GET', path: '/v1/me', headers }).catch((refusal) => {
-    if (refusal instanceof AppError && refusal.status === 401) places.cookies.clear(ctx);
-    throw refusal;
-  });
-  return me as unknown as Person;
+  return (await places.api.ask({ method: 'GET', path: '/v1/me', headers })) as unknown as Person;
 }
 
 /**

@@ -68,8 +68,8 @@ export async function forward(
     is_stream: row.answers !== 'json',
     signal: gone,
   });
-  // The key is no good any more: neither is the cookie around it.
-  if (answer.status === 401) cookies.clear(ctx);
+  // After a 401 the cookie stays: it is dead, and the browser may have another one by now, which a
+  // late answer would take out.
   pass(ctx, row, answer);
 }
 

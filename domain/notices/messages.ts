@@ -48,6 +48,8 @@ export interface TakenMessage extends Message {
 export interface FullNotice extends Notice {
   payload: Record<string, unknown>;
   org_name: string | null;
+  /** In which times are told; null for the platform's. */
+  time_zone: string | null;
   user_name: string | null;
   team_name: string | null;
   /** Whose wallet or budget it is about; null for the organization's own. */
@@ -193,6 +195,7 @@ export function noticesOf(db: Db, message_id: string, most: number): Promise<Ful
   return many<FullNotice>(
     db,
     `select ${notice_columns}, n.payload, (select o.name from organizations o where o.id = n.org_id) as org_name,
+       (select o.time_zone from organizations o where o.id = n.org_id) as time_zone,
        (select u.name from users u where u.id = n.payload ->> 'user_id') as user_name,
        (select t.name from teams t where t.id = n.payload ->> 'team_id' and t.org_id = n.org_id) as team_name,
        (select d.name from users d where d.id = n.payload ->> 'decided_by') as decider_name, coalesce(

@@ -62,11 +62,10 @@ test('signing out ends the session at the API, so a copy of the cookie is worth 
   expect([out.status, cookieOf(out)]).toEqual([204, '']);
   const again = await web.ask('GET', '/api/me', { cookie });
   expect(again.status).toBe(401);
-  // The browser is told to forget what is worth nothing.
-  expect(again.headers.getSetCookie()).toEqual([
-    '__Host-Http-svc=; SameSite=Strict; Max-Age=0; Path=/; Secure; HttpOnly',
-    '__Host-Http-svc-chat=; SameSite=Strict; Max-Age=0; Path=/; Secure; HttpOnly',
-  ]);
+  // Whoever signs in again meanwhile has another cookie by then: a late answer takes none out.
+  const body = { model: 'm', messages: [] };
+  const chat = await web.ask('POST', '/api/chat/messages', { cookie, body });
+  for (const answer of [again, chat]) expect(answer.headers.getSetCookie()).toEqual([]);
   expect((await web.ask('DELETE', '/api/session', { cookie })).status).toBe(204);
 });
 

@@ -14,6 +14,7 @@ const notice = (payload: FullNotice['payload']): FullNotice => ({
   decided_by: null,
   payload,
   org_name: 'Org',
+  time_zone: 'Asia/Kolkata',
   user_name: 'Ann',
   team_name: 'Team',
   owner_name: null,
@@ -47,6 +48,18 @@ test('whose budget it is and who decided are named', () => {
   expect(facts({ owner_type: 'organization' }, {}).map(({ label }) => label)).toEqual([
     ...['Organization', 'Person', 'Team', 'Ticket'],
   ]);
+});
+
+test.each([
+  ['Asia/Kolkata', '1 Dec 2026, 08:30 (Asia/Kolkata)'],
+  ['Pacific/Auckland', '1 Dec 2026, 16:00 (Pacific/Auckland)'],
+  // The platform's notices are of no organization.
+  [null, '1 Dec 2026, 03:00 (UTC)'],
+])('times are told by the calendar of %s', (time_zone, told) => {
+  const payload = { expires_at: '2026-12-01T03:00:00.000Z', resets_at: null };
+  const { facts } = textOf('ticket_created', 1, [{ ...notice(payload), time_zone }]);
+  expect(facts).toContainEqual({ label: 'Ends', value: told });
+  expect(facts.map(({ label }) => label)).not.toContain('New window');
 });
 
 test('Slack gets all facts of a ticket, ten a block', () => {

@@ -31,6 +31,13 @@ export function moneyText(amount: number, currency: string, is_most = false): st
   }
 }
 
+/** The same for what is about so much: less than the smallest coin is called that. */
+export function aboutText(amount: number, currency: string): string {
+  const least = 10 ** -fractionDigits(currency);
+  if (amount === 0 || Math.abs(amount) >= least) return `about ${moneyText(amount, currency)}`;
+  return `less than ${moneyText(least, currency)}`;
+}
+
 /** All decimals of an amount: `99.999802 USD`. */
 export function exactText(amount: number, currency: string): string {
   const text = decimalText(amount);
@@ -57,6 +64,7 @@ export function Money({
   currency,
   is_signed = false,
   is_most = false,
+  is_about = false,
   ...style
 }: {
   amount: number | null | undefined;
@@ -65,12 +73,15 @@ export function Money({
   is_signed?: boolean;
   /** Rounds up: what is missing, or what something costs at most. */
   is_most?: boolean;
+  /** It is no exact amount, such as a mean. */
+  is_about?: boolean;
   fw?: number;
   size?: string;
   c?: string;
 }) {
   if (amount === null || amount === undefined) return <Text component="span">–</Text>;
-  const text = `${is_signed && amount > 0 ? '+' : ''}${moneyText(amount, currency, is_most)}`;
+  const shown = is_about ? aboutText(amount, currency) : moneyText(amount, currency, is_most);
+  const text = `${is_signed && amount > 0 ? '+' : ''}${shown}`;
   return (
     <Tooltip label={exactText(amount, currency)} events={{ hover: true, focus: true, touch: true }}>
       <Text component="span" inherit={style.size === undefined} className="figures" {...style}>

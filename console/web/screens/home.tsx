@@ -164,8 +164,9 @@ function Spent() {
         <Stack gap="xs" mt="xs">
           <Money amount={data.totals.cost} currency={data.currency} size="2rem" fw={700} />
           <Text>
-            {data.totals.requests} {data.totals.requests === 1 ? 'call' : 'calls'}, about{' '}
-            <Money amount={perDay(data.totals.cost, DAYS)} currency={data.currency} /> a day
+            {data.totals.requests} {data.totals.requests === 1 ? 'call' : 'calls'},{' '}
+            <Money amount={perDay(data.totals.cost, DAYS)} currency={data.currency} is_about /> a
+            day
           </Text>
           <Lasts />
         </Stack>
