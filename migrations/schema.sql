@@ -6995,6 +6995,16 @@ create table export_folder (
   marker text not null
 );
 
+-- What people, teams, agents, keys and organizations were called as an export was made: its files
+-- name them so, whenever they are written.
+create table export_names (
+  export_id text not null,
+  id text not null,
+  name text not null,
+  email text,
+  constraint export_names_pkey primary key (export_id, id)
+);
+
 -- The number of a wallet's newest entry that was written before a moment, between two bounds.
 -- Entries of a wallet are written in the order of their numbers; if a clock was set back, days
 -- still share their bounds, so that each entry is of one day.

@@ -39,6 +39,14 @@ export function columns(given: readonly (readonly [string, ColumnType, string])[
   return given.map(([name, type, sql]) => ({ name, type, sql }));
 }
 
+/**
+ * What somebody or something was called as the export was made: files are the same whenever they
+ * are written.
+ */
+export function nameThen(id: string): string {
+  return `(select n.name from export_names n where n.export_id = :export_id and n.id = ${id})`;
+}
+
 /** The select list of columns, each as text: a time in UTC as PostgreSQL writes it. */
 export function selectList(selected: readonly Selected[]): string {
   return selected

@@ -1,4 +1,4 @@
-import { columns, type DailyKind, type Selected, selectList } from './columns';
+import { columns, type DailyKind, nameThen, type Selected, selectList } from './columns';
 
 // The entries of each wallet from one number to another: neither is ever changed, so that a part
 // that is read again is the same. A day of a wallet lies between two numbers too.
@@ -24,14 +24,9 @@ const entry = columns([
   ['payment_session_id', 'text', 't.payment_session_id'],
   ['description', 'text', 't.description'],
   ['actor', 'text', 't.actor'],
-  ['wallet_owner_name', 'text', 'coalesce(ou.name, om.name, oo.name)'],
-  ['actor_name', 'text', 'coalesce(au.name, ak.name)'],
+  ['wallet_owner_name', 'text', nameThen('coalesce(w.owner_team_id, w.owner_user_id, w.org_id)')],
+  ['actor_name', 'text', nameThen('t.actor')],
 ]);
-
-// Who owns the wallet and who made the entry, by the names that they have now.
-const names = `join organizations oo on oo.id = w.org_id left join teams om on om.id = w.owner_team_id
-  left join users ou on ou.id = w.owner_user_id
-  left join users au on au.id = t.actor left join tokens ak on ak.id = t.actor`;
 
 // How a call was settled by this entry. What became of it later is another entry's.
 const is_settled = `(t.phase = 'late' or (t.phase = 'close' and r.status in ('settled', 'released')))`;
@@ -55,14 +50,14 @@ const request = columns([
   ['wallet_id', 'text', 't.wallet_id'],
   ['seq', 'integer', 't.seq'],
   ['key_id', 'text', 'r.key_id'],
-  ['key_name', 'text', 'k.name'],
+  ['key_name', 'text', nameThen('r.key_id')],
   ['user_id', 'text', 'r.user_id'],
-  ['user_name', 'text', 'u.name'],
+  ['user_name', 'text', nameThen('r.user_id')],
   ['user_email', 'text', 'u.email'],
   ['team_id', 'text', 'r.team_id'],
-  ['team_name', 'text', 'm.name'],
+  ['team_name', 'text', nameThen('r.team_id')],
   ['agent_id', 'text', 'r.agent_id'],
-  ['agent_name', 'text', 'a.name'],
+  ['agent_name', 'text', nameThen('r.agent_id')],
   ['family', 'text', 'r.family'],
   ['provider', 'text', 't.provider'],
   ['model', 'text', 't.model'],
@@ -84,8 +79,7 @@ const price_version = `case when (t.provider, t.model) = (r.provider, r.model) t
     where (f ->> 'provider', f ->> 'model') = (t.provider, t.model) limit 1) end`;
 
 const people = `join reservations r on r.id = t.reservation_id
-  left join tokens k on k.id = r.key_id left join users u on u.id = r.user_id
-  left join teams m on m.id = r.team_id left join agents a on a.id = r.agent_id
+  left join export_names u on u.export_id = :export_id and u.id = r.user_id
   left join model_prices p on p.version_id = ${price_version}`;
 
 // A clock that was set back gives later entries earlier times. The days of a wallet meet all the
@@ -99,7 +93,7 @@ const high =
 export const ledger: DailyKind = {
   selected: entry,
   key: ['wallet_id', 'seq'],
-  page: pageOf(entry, 'true', names),
+  page: pageOf(entry, 'true', ''),
   sums: { currency: 'currency', type: 'type', amount: 'amount_nanos' },
 };
 

@@ -30,6 +30,8 @@ const KEPT_MAX = 50;
 const DAY_MS = 86_400_000;
 
 const ledger_kinds: readonly string[] = ['ledger', 'requests', 'statement'] satisfies KindName[];
+/** Kinds whose rows are read later and name people; others copy their names with their rows. */
+const naming_kinds: readonly string[] = [...ledger_kinds, 'audit_log' satisfies KindName];
 
 /** A period of an export. */
 export interface Period {
@@ -131,6 +133,7 @@ export async function create(trx: Db, given: NewExport): Promise<Export> {
     export_id: id,
     kinds: [...kinds],
     has_ledger: kinds.some((kind) => ledger_kinds.includes(kind)),
+    has_names: kinds.some((kind) => naming_kinds.includes(kind)),
     part_kinds: parts.map(({ kind }) => kind),
     part_days: parts.map(({ day }) => day),
   });
@@ -172,6 +175,16 @@ function fixing(kinds: readonly KindName[]): string {
       select :export_id, w.id, w.org_id, seq_before(w.id, :from, 0, w.seq), seq_before(w.id, :to, 0, w.seq)
       from wallets w where :has_ledger and (:org_id::text is null or w.org_id = :org_id)
         and (w.created_at < :to or seq_before(w.id, :to, 0, w.seq) > 0)
+    ), names as (
+      insert into export_names (export_id, id, name, email)
+      select :export_id, q.id, q.name, q.email from (
+        select o.id, o.name, null as email from organizations o where :org_id::text is null or o.id = :org_id
+        union all select t.id, t.name, null from teams t where :org_id::text is null or t.org_id = :org_id
+        union all select a.id, a.name, null from agents a where :org_id::text is null or a.org_id = :org_id
+        union all select k.id, k.name, null from tokens k where :org_id::text is null or k.org_id = :org_id or k.org_id is null
+        union all select u.id, u.name, u.email from users u
+          where :org_id::text is null or exists (select from memberships m where m.org_id = :org_id and m.user_id = u.id)
+      ) as q where :has_names
     ), ${copied.map((kind) => `copied_${kind} as (${copies[kind]}), `).join('')} manifest as (
       insert into export_files (export_id, n, kind) values (:export_id, 0, 'manifest')
     )

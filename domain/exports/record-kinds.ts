@@ -1,4 +1,4 @@
-import { columns, type DailyKind, type Selected, selectList } from './columns';
+import { columns, type DailyKind, nameThen, type Selected, selectList } from './columns';
 
 const event = columns([
   ['id', 'text', 'e.id'],
@@ -40,7 +40,7 @@ const audit_event = columns([
   ['seq', 'integer', 'l.seq'],
   ['prev_hash', 'text', 'l.prev_hash'],
   ['hash', 'text', 'l.hash'],
-  ['actor_name', 'text', actorName('a.actor')],
+  ['actor_name', 'text', nameThen('a.actor')],
 ]);
 
 /** Who changed what, with its place in the chain that proves it. */

@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
 import { decimalText } from '../money';
 import { type Db, many } from '../sql';
-import { type Column, columns, type Row, selectList } from './columns';
+import { type Column, columns, nameThen, type Row, selectList } from './columns';
 
 // The closing statement: of each wallet what it had, what each kind of entry came to, and what it
 // has. It is proved as it is written.
@@ -19,10 +19,10 @@ const types = [
 const wallet = columns([
   ['wallet_id', 'text', 'w.id'],
   ['org_id', 'text', 'w.org_id'],
-  ['org_name', 'text', 'o.name'],
+  ['org_name', 'text', nameThen('w.org_id')],
   ['owner_type', 'text', 'w.owner_type'],
   ['owner_id', 'text', 'coalesce(w.owner_team_id, w.owner_user_id)'],
-  ['owner_name', 'text', 'coalesce(m.name, u.name, o.name)'],
+  ['owner_name', 'text', nameThen('coalesce(w.owner_team_id, w.owner_user_id, w.org_id)')],
   ['currency', 'text', 'w.currency'],
   ['from_seq', 'integer', 'x.from_seq'],
   ['to_seq', 'integer', 'x.to_seq'],
@@ -55,8 +55,6 @@ export async function* statementRows(
     const wallets = await many<Found>(
       db,
       `select ${selectList(wallet)} from export_wallets x join wallets w on w.id = x.wallet_id
-       join organizations o on o.id = w.org_id
-       left join teams m on m.id = w.owner_team_id left join users u on u.id = w.owner_user_id
        where x.export_id = :export_id and x.wallet_id > :after order by x.wallet_id limit :limit`,
       { export_id, after, limit: WALLETS },
     );

@@ -142,6 +142,7 @@ function end(
 async function forget(trx: Db, export_id: string): Promise<void> {
   await many(trx, 'delete from export_rows where export_id = :export_id', { export_id });
   await many(trx, 'delete from export_wallets where export_id = :export_id', { export_id });
+  await many(trx, 'delete from export_names where export_id = :export_id', { export_id });
 }
 
 /** Where the files of an export are. */
