@@ -125,6 +125,10 @@ async function showSpend(
     ...cellsOfGroup(group),
     ...cellsOf(found.currency, figures),
   ]);
+  if (leavesOut(found, group_by)) {
+    const figures = cellsOf(found.currency, othersOf(found.totals, found.buckets));
+    rows.push([{ text: null }, { text: OTHERS }, ...cellsOfGroup({}), ...figures]);
+  }
   return csv(ctx, csvOf(names, rows), found.truncated);
 }
 
@@ -140,7 +144,31 @@ async function showTop(
     ...cellsOfGroup(group),
     ...cellsOf(found.currency, figures),
   ]);
+  if (leavesOut(found, [by])) {
+    const figures = cellsOf(found.currency, othersOf(found.totals, found.groups));
+    rows.push([...cellsOfGroup({ [by]: OTHERS }), ...figures]);
+  }
   return csv(ctx, csvOf([...groupNames([by]), ...figureNames], rows), found.truncated);
+}
+
+/** The last line of a file that leaves groups out, so that its column adds up to the ledger. */
+const OTHERS = 'others';
+
+/** Calls count under each of their tags, so of tags there is no rest. */
+function leavesOut({ truncated }: { truncated: boolean }, by: readonly Dimension[]): boolean {
+  return truncated && !by.includes('tag');
+}
+
+function othersOf(totals: Figures, shown: readonly Figures[]): Figures {
+  const left = (name: Exclude<keyof Figures, 'cost_nanos'>) =>
+    shown.reduce((rest, one) => rest - one[name], totals[name]);
+  return {
+    cost_nanos: shown.reduce((rest, one) => rest - one.cost_nanos, totals.cost_nanos),
+    requests: left('requests'),
+    prompt_tokens: left('prompt_tokens'),
+    completion_tokens: left('completion_tokens'),
+    cached_tokens: left('cached_tokens'),
+  };
 }
 
 type Group = Partial<Record<Dimension, string | null>>;
@@ -195,7 +223,7 @@ function wantsCsv({ http }: Ctx): boolean {
   return http.accepts('application/json', 'text/csv') === 'text/csv';
 }
 
-/** A file that leaves groups out says so in a header, as no line of it can. */
+/** A file that leaves groups out says so in a header, too. */
 function csv({ http }: Ctx, text: string, truncated: boolean): void {
   http.type = 'text/csv; charset=utf-8';
   http.attachment('spend.csv');

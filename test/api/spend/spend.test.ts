@@ -230,6 +230,16 @@ test('an answer that is too large keeps the dearest groups, and says so', async 
     { org_id },
   );
   const { body } = await get('/v1/spend?from=2026-09-01&to=2026-10-01&group_by=user');
+  const csv = { accept: 'text/csv' };
+  const calls = [];
+  for (const path of ['spend?group_by=user', 'spend/top?by=user&limit=5']) {
+    const { text } = await get(`/v1/${path}&from=2026-09-01&to=2026-10-01`, undefined, csv);
+    const lines = text.trimEnd().split('\r\n').slice(1);
+    expect(lines.at(-1)).toMatch(/^,?others,/);
+    // requests, before three columns of tokens.
+    calls.push(lines.reduce((sum, line) => sum + Number(line.split(',').at(-4)), 0));
+  }
+  expect(calls).toEqual([12_000, 12_000]);
   await many(db, `delete from spend_days where model = 'm'`);
   expect(body.truncated).toBe(true);
   const users = new Set(body.buckets.map((one: { group: { user: string } }) => one.group.user));
@@ -274,27 +284,4 @@ test('a day has names for a thousand tags; calls under further ones count as oth
   expect(await look()).toEqual(expected);
   while ((await editions.foldStep(db)) > 0);
   expect(await look()).toEqual(expected);
-});
-
-test('a change of a price is previewed on what calls have used, and changes nothing', async () => {
-  const platform = await platformKey(db);
-  const { org_id } = tenant;
-  const preview = (body: object) =>
-    call('post', '/v1/admin/model-pricing/preview', { key: platform, body });
-  const price = { provider: 'openai', model: 'gpt-4o-mini', input_per_1m: 3, output_per_1m: 2 };
-  await settled({ db, lanes }, org_id, 1_000, undefined);
-  await settled({ db, lanes }, org_id, 500, undefined);
-  const prices = await db('model_prices').count();
-  const { status, body } = await preview({ ...price, days: 1 });
-  expect([status, body]).toEqual([
-    200,
-    {
-      ...{ provider: 'openai', model: 'gpt-4o-mini', days: 1, calls: 2, truncated: false },
-      ...{ present_cost: 0.0015, new_cost: 0.0045, dearer_calls: 2 },
-    },
-  ]);
-  expect(await db('model_prices').count()).toEqual(prices);
-  expect((await preview({ ...price, input_per_1m: 0, output_per_1m: 0 })).status).toBe(422);
-  expect((await preview({ ...price, days: 32 })).status).toBe(422);
-  expect((await preview({ ...price, model: 'unknown' })).body).toMatchObject({ calls: 0 });
 });
