@@ -81,6 +81,8 @@ export interface NewSchedule {
 
 /** Schedules of an organization that go on at once. */
 const SCHEDULES_MAX = 20;
+/** The shared folder keeps 50 exports of an organization for 7 days: with more it would fall behind. */
+const DAILY_MAX = 7;
 
 /**
  * Begins a schedule. Throws `exports_exceeded` (429) if too many go on already, 422 for a zone that
@@ -88,7 +90,7 @@ const SCHEDULES_MAX = 20;
  */
 export async function make(trx: Db, given: NewSchedule): Promise<ExportSchedule> {
   await requireZone(trx, given.time_zone);
-  await requireFew(trx, given.org_id);
+  await requireFew(trx, given);
   const { id } = await one<{ id: string }>(
     trx,
     `insert into export_schedules (org_id, kinds, format, every, lag_minutes, destination_id, time_zone, window_from, created_by, created_with)
@@ -100,20 +102,29 @@ export async function make(trx: Db, given: NewSchedule): Promise<ExportSchedule>
   return get(trx, id);
 }
 
-async function requireFew(trx: Db, org_id: string | null): Promise<void> {
+async function requireFew(
+  trx: Db,
+  { org_id, every, destination_id }: Pick<NewSchedule, 'org_id' | 'every' | 'destination_id'>,
+): Promise<void> {
   await lock(trx, org_id);
-  const { active } = await one<{ active: number }>(
+  const { active, daily } = await one<{ active: number; daily: number }>(
     trx,
-    `select count(*)::int as active from export_schedules s
-     where s.org_id is not distinct from :org_id and s.archived_at is null`,
+    `select count(*)::int as active, count(*) filter (where s.every = 'day' and s.destination_id is null)::int as daily
+     from export_schedules s where s.org_id is not distinct from :org_id and s.archived_at is null`,
     { org_id },
   );
-  if (active < SCHEDULES_MAX) return;
-  throw tooMany(
-    'exports_exceeded',
-    `${active} schedules go on here already, and no more may. End one, or name all kinds in one.`,
-    { limit: SCHEDULES_MAX, resets_at: new Date(Date.now() + 60_000), is_final: true },
-  );
+  if (active >= SCHEDULES_MAX)
+    throw tooMany(
+      'exports_exceeded',
+      `${active} schedules go on here already, and no more may. End one, or name all kinds in one.`,
+      { limit: SCHEDULES_MAX, resets_at: new Date(Date.now() + 60_000), is_final: true },
+    );
+  if (every === 'day' && destination_id === null && daily >= DAILY_MAX)
+    throw tooMany(
+      'exports_exceeded',
+      `${daily} daily schedules write to the folder already, and it has no room for more. Name all kinds in one, or a bucket of your own.`,
+      { limit: DAILY_MAX, resets_at: new Date(Date.now() + 60_000), is_final: true },
+    );
 }
 
 /** Ends a schedule at somebody's wish; exports that it has made go on. */

@@ -263,16 +263,18 @@ test('schedules whose export cannot be made now keep no others waiting', async (
   for (const one of stuck) expect(await windowsOf(one)).toEqual([]);
 });
 
-test('20 schedules of an organization go on; one more is taken as one ends', async () => {
-  const asked = Array.from({ length: 24 }, () => schedule({ from: day(0) }));
+test('20 schedules of an organization go on, 7 of them daily to the folder; one more is taken as one ends', async () => {
+  const daily = await Promise.all(Array.from({ length: 9 }, () => schedule({ from: day(0) })));
+  expect(daily.filter(({ status }) => status === 201)).toHaveLength(7);
+  const asked = Array.from({ length: 16 }, () => schedule({ from: day(0), every: 'month' }));
   const made = (await Promise.all(asked)).filter(({ status }) => status === 201);
-  expect(made).toHaveLength(20);
+  expect(made).toHaveLength(13);
   expect(refusal(await schedule())).toMatchObject({ status: 429, code: 'exports_exceeded' });
   const { status } = await schedule({}, (await makeTenant(world.db)).owner_key);
   expect(status).toBe(201);
   const path = `/v1/export-schedules/${made[0]?.body.id}`;
   await world.call('delete', path, { key: tenant.owner_key });
-  expect((await schedule({ from: day(0) })).status).toBe(201);
+  expect((await schedule({ from: day(0), every: 'month' })).status).toBe(201);
 });
 
 test('the upkeep makes the exports of schedules, and its worker writes them', async () => {
