@@ -6,7 +6,7 @@ import { openDatabase } from '../../runtime/database';
 import { rowOf } from '../../runtime/version';
 import { ask, counted, Fault, NotChecked, read } from './client';
 import type { Deployment } from './deployment';
-import { cancelAHold } from './hold';
+import { cancelAHold, denyTicketOf } from './hold';
 import { keys } from './keys';
 import { exportAStatement } from './statement';
 
@@ -164,6 +164,7 @@ async function policy(deployment: Deployment): Promise<string> {
         messages: [{ role: 'user', content: blocked_text }],
       },
     });
+    await denyTicketOf(answer.body, { api_url: deployment.apis[0]?.url, platform_key: key });
     if (answer.status !== 409)
       throw new Fault(
         `The gateway at ${url} answers ${answer.status} to ${JSON.stringify(blocked_text)}, which policy must block with 409. Another text: --blocked TEXT.`,

@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
-import { Fault, read } from './client';
+import { type Answer, ask, Fault, read } from './client';
 import type { Deployment } from './deployment';
 import { NAME } from './probe';
 
@@ -12,7 +12,8 @@ export async function cancelAHold({ apis, platform_key, probe }: Deployment): Pr
   const price = models.find(isPlain);
   if (price === undefined) throw new Fault('No model has a price by tokens, so nothing is held.');
   const request_id = `${NAME}-${randomUUID()}`;
-  const hold = await read('POST', `${api_url}/v1/gateway/wallets/reserve`, {
+  const url = `${api_url}/v1/gateway/wallets/reserve`;
+  const { status, body: hold } = await ask('POST', url, {
     key,
     body: {
       ...{ org_id, key_id, user_id, team_id, agent_id, request_id },
@@ -22,6 +23,9 @@ export async function cancelAHold({ apis, platform_key, probe }: Deployment): Pr
       trace_label: request_id,
     },
   });
+  await denyTicketOf(hold, { api_url, platform_key });
+  if (status !== 200)
+    throw new Fault(`POST ${url} answers ${status}: ${hold?.error?.message ?? 'no words'}`);
   const { reservation_id, wallet_id } = hold;
   const cancel = () =>
     read('POST', `${api_url}/v1/gateway/wallets/settle`, {
@@ -39,6 +43,17 @@ export async function cancelAHold({ apis, platform_key, probe }: Deployment): Pr
       `The canceled hold ${reservation_id} left ${own.length} entries that add up to ${sum}, not two that add up to 0.`,
     );
   return `a hold of ${hold.reserved_amount} ${hold.currency} and its cancel left nothing`;
+}
+
+/** Closes the cost ticket that a refused call has opened, so that nobody decides on a check. */
+export async function denyTicketOf(
+  answer: Answer['body'],
+  { api_url, platform_key: key }: { api_url: string | undefined; platform_key: string },
+): Promise<void> {
+  const ticket_id = answer?.cost_ticket?.id;
+  if (typeof ticket_id !== 'string') return;
+  const body = { reason: `A check of npm run ${NAME}: no call waits for it.` };
+  await read('POST', `${api_url}/v1/cost-tickets/${ticket_id}/deny`, { key, body });
 }
 
 interface Entry {
