@@ -26,13 +26,21 @@ async function call(method, path, body) {
 const digits = new Intl.NumberFormat('en', { maximumFractionDigits: 9, useGrouping: false });
 const inUnits = (amount, currency) => amount === null || amount === undefined ? null : digits.format(amount) + ' ' + currency;
 
-function show(ticket) {
+// How people call who decided; the id if there is no name for it.
+async function nameOf(id) {
+  if (!id) return id;
+  const { names } = await call('GET', '/v1/names?ids=' + encodeURIComponent(id));
+  return names.length === 0 ? id : names[0].name;
+}
+
+async function show(ticket) {
+  const decider = await nameOf(ticket.decided_by);
   const money = (amount) => inUnits(amount, ticket.currency);
   const facts = {
     Ticket: ticket.id, Status: ticket.status, Model: ticket.model, Provider: ticket.provider,
     'Estimated cost': money(ticket.estimated_cost), Missing: money(ticket.shortfall),
-    'Asked by': ticket.user_id, Team: ticket.team_id, Opened: ticket.created_at, Ends: ticket.expires_at,
-    'Decided by': ticket.decided_by, Decided: ticket.decided_at, Note: ticket.note,
+    'Asked by': ticket.asked_by, Opened: ticket.created_at, Ends: ticket.expires_at,
+    'Decided by': decider, Decided: ticket.decided_at, Note: ticket.note,
   };
   at('facts').replaceChildren();
   for (const [name, value] of Object.entries(facts)) {
@@ -67,7 +75,7 @@ const source = () => at('from').value ? { from_wallet_id: at('from').value } : {
 
 async function openLink(link) {
   const found = await call('POST', '/v1/ticket-links/look', { link });
-  show(found.ticket);
+  await show(found.ticket);
   at('verdicts').replaceChildren();
   if (found.is_dead) return tell('This link is used up. The ticket is ' + found.ticket.status + '.');
   const is_approval = found.verdict === 'approved';
@@ -76,7 +84,7 @@ async function openLink(link) {
   at('verdicts').append(button(is_approval ? 'Approve' : 'Deny', async () => {
     const done = await call('POST', '/v1/ticket-links/decide', { link, nonce, ...(is_approval ? source() : {}) });
     at('verdicts').replaceChildren();
-    show(done.ticket);
+    await show(done.ticket);
     tell((done.is_first ? 'Done: the ticket is ' : 'It was decided before: the ticket is ') + done.ticket.status + '.');
   }));
 }
@@ -84,14 +92,14 @@ async function openLink(link) {
 async function openTicket(id) {
   const path = '/v1/cost-tickets/' + encodeURIComponent(id);
   const ticket = await call('GET', path);
-  show(ticket);
+  await show(ticket);
   tell('The ticket is ' + ticket.status + '.');
   at('verdicts').replaceChildren();
   if (ticket.status !== 'open') return;
   const decide = async (verdict, body) => {
     const after = await call('POST', path + '/' + verdict, body);
     at('verdicts').replaceChildren();
-    show(after);
+    await show(after);
     tell('Done: the ticket is ' + after.status + '.');
   };
   at('verdicts').append(button('Approve', () => decide('approve', source())), button('Deny', () => decide('deny', {})));
