@@ -17,7 +17,7 @@ export function logTrust({ snapshot, log }: Gateway): void {
     );
 }
 
-const shapes: ReadonlySet<Shape> = new Set(['openai', 'anthropic']);
+const shapes: ReadonlySet<Shape> = new Set(['openai', 'anthropic', 'gemini', 'converse']);
 
 /** Served models that would be refused for want of a price; undefined while nobody knows prices. */
 export async function missingPrices({

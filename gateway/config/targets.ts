@@ -70,7 +70,7 @@ const fields = z.strictObject({
   /** The provider's name in the price list; that of its kind if absent. */
   provider: z.string().min(1).optional(),
   /** Whose wire it speaks; the first of its kind if absent. */
-  shape: z.enum(['openai', 'anthropic']).optional(),
+  shape: z.enum(['openai', 'anthropic', 'gemini', 'converse']).optional(),
   resource: place('resource'),
   region: place('region'),
   project: place('project'),

@@ -154,7 +154,8 @@ export class Incoming {
     const { call, candidate, head, valve, options } = this;
     this.first = [];
     const translation = call.family.translations?.[candidate.target.shape];
-    this.translator = translation?.open(kind === 'events');
+    const about = { headers: head.headers, model: candidate.upstream };
+    this.translator = translation?.open(kind === 'events', about);
     // Only what is given on as it came is needed as it came.
     if (kind !== 'json' || this.translator !== undefined) this.packed = undefined;
     if (kind === 'events') {

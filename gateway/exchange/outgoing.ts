@@ -33,7 +33,7 @@ export function sentTo(call: Sendable, candidate: Candidate): Sent {
   const version = typeof given === 'string' ? given : undefined;
   const asked = { path, model: upstream, is_stream: request.is_stream, betas, version };
   return {
-    path: `${target.base_path}${wire.path?.(asked) ?? path}${target.query}`,
+    path: `${target.base_path}${withQuery(wire.path?.(asked) ?? path, target.query)}`,
     headers: {
       'content-type': request.outgoing.content_type ?? 'application/json',
       ...target.headers,
@@ -41,6 +41,11 @@ export function sentTo(call: Sendable, candidate: Candidate): Sent {
     },
     body: bodyFor(call, candidate, asked),
   };
+}
+
+/** Behind a query of the path's own, that of the target goes on. */
+function withQuery(path: string, query: string): string {
+  return `${path}${path.includes('?') ? query.replace('?', '&') : query}`;
 }
 
 function bodyFor(call: Sendable, candidate: Candidate, asked: Asked): Buffer {

@@ -30,6 +30,7 @@ import {
   transcriptionReader,
   transcriptionUnits,
 } from './transcriptions';
+import { chatOverGemini } from './unified/gemini-answer';
 import { chatOverMessages } from './unified/messages';
 
 export const chat: Family = {
@@ -52,15 +53,15 @@ export const chat: Family = {
   errorFrame: dataFrame,
 };
 
-/** The same wire to providers of either shape. */
+/** The same wire to providers of every shape. */
 export const unified: Family = {
   ...chat,
   name: 'unified_chat_completions',
   path: '/v1/unified/chat/completions',
   policy_route: 'unified',
-  shapes: ['openai', 'anthropic'],
-  asks: { openai: 'chat_completions', anthropic: 'messages' },
-  translations: { anthropic: chatOverMessages },
+  shapes: ['openai', 'anthropic', 'gemini'],
+  asks: { openai: 'chat_completions', anthropic: 'messages', gemini: 'chat_completions' },
+  translations: { anthropic: chatOverMessages, gemini: chatOverGemini },
 };
 
 export const responses: Family = {

@@ -9,8 +9,17 @@ export interface Translation {
   upstream_path: string;
   /** The body for that provider. Throws `invalid_field` for what it has no word for. */
   request(request: Pick<ClientRequest, 'body' | 'outgoing'>, model: string): string;
+  /** The cap of the output that it names for requests that name none. */
+  default_cap?: number;
   /** Opens what turns the bytes of its answer into the family's own. */
-  open(is_stream: boolean): Translator;
+  open(is_stream: boolean, about: AnswerHead): Translator;
+}
+
+/** What stands beside the bytes of an answer. */
+export interface AnswerHead {
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** The provider's name of the model that was asked. */
+  model: string;
 }
 
 export interface Translator {

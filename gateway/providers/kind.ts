@@ -2,7 +2,7 @@
 // what it takes of a body. The pipeline knows these types and no provider.
 
 /** Whose wire a family or a target speaks. */
-export type Shape = 'openai' | 'anthropic';
+export type Shape = 'openai' | 'anthropic' | 'gemini' | 'converse';
 
 /** A family of routes by its name, as far as providers differ in serving it. */
 export type Served =
@@ -89,7 +89,7 @@ export interface Wire {
   has_betas_inside?: boolean;
   /** Other headers of the client that go there. */
   passes?: readonly string[];
-  /** The path behind the base URL; the family's own if absent. */
+  /** The path behind the base URL, with a query if it has one; the family's own if absent. */
   path?: (asked: Asked) => string;
   /** For streams that are no event streams of text: gives what opens one, once it is loaded. */
   loadUnframer?: () => Promise<() => Unframer>;

@@ -1,7 +1,7 @@
 import type { Funded } from '../call/call';
 import type { Price } from '../control-plane/client';
 import { priceFor } from '../control-plane/prices';
-import { DEFAULT_MAX_COMPLETION_TOKENS, hasCap, legacyChoices } from '../families/caps';
+import { hasCap, legacyChoices } from '../families/caps';
 import type { Measured, Told } from '../families/reader';
 import { withinTotals } from '../families/usage';
 import type { Candidate } from '../upstreams/targets';
@@ -63,8 +63,8 @@ export async function bounded(
 function promptWithin(call: Funded, { target }: Candidate, told: Told): number {
   const { estimated_prompt_tokens, has_unseen_input, pictures } = call;
   const { cached_tokens, cache_write_tokens, cache_write_1h_tokens = 0 } = told;
-  // One wire counts them beside the prompt, whatever was sent now; the other one within it.
-  const is_beside = target.shape === 'anthropic';
+  // Some wires count them beside the prompt, whatever was sent now; the others within it.
+  const is_beside = target.shape === 'anthropic' || target.shape === 'converse';
   const kept = is_beside ? cached_tokens + cache_write_tokens + cache_write_1h_tokens : 0;
   const sent = PROMPT_FACTOR * estimated_prompt_tokens + PROMPT_TOKENS + pictures * PICTURE_TOKENS;
   const bound = has_unseen_input ? Math.max(sent, CONTEXT_TOKENS) : sent;
@@ -98,12 +98,12 @@ async function completionWithin(
 /**
  * The cap that the provider was told, for all choices; null if it was told none. Without a cap of
  * its own, a request of several choices has one for its hold only; a legacy completion has the
- * provider's, and another wire's has one from its translation.
+ * provider's, and another wire's may have one from its translation.
  */
 function capSent({ family, request }: Funded, { target }: Candidate): number | null {
   const is_told = hasCap(request.body) || family.choices === legacyChoices;
   if (is_told) return request.max_completion_tokens;
-  return family.translations?.[target.shape] === undefined ? null : DEFAULT_MAX_COMPLETION_TOKENS;
+  return family.translations?.[target.shape]?.default_cap ?? null;
 }
 
 /** The most output where the length of a sound, and no cap, says how much there can be. */

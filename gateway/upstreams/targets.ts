@@ -113,7 +113,12 @@ const DISCOVER_MS = 2_000;
 const USER_AGENT = 'svc-gateway';
 // Anthropic's tokenizer is not public; measured by its users, it makes up to a fifth more tokens of
 // a text.
-const token_factors: Record<Shape, number> = { openai: 1, anthropic: 1.2 };
+const token_factors: Record<Shape, number> = {
+  openai: 1,
+  anthropic: 1.2,
+  gemini: 1,
+  converse: 1.2,
+};
 // What the control plane freezes in one reserve, the first price included.
 const PRICES_MAX = 17;
 

@@ -43,6 +43,16 @@ export function chunkFrame(event: object): Buffer {
   );
 }
 
+/** An event of a conversation, `{name: members}`, as ConverseStream gives it. */
+export function eventFrame(event: object): Buffer {
+  const [[name, members] = ['', {}]] = Object.entries(event);
+  const headers = { ':content-type': 'application/json', ':message-type': 'event' };
+  return frame(
+    { ':event-type': name, ...headers },
+    JSON.stringify({ ...(members as object), p: 'abcdefgh' }),
+  );
+}
+
 /** An exception, which ends a stream. */
 export function exceptionFrame(type: string, message: string): Buffer {
   return frame(

@@ -62,7 +62,7 @@ async function serve(name: string, visit: Visit, options: ProviderOptions): Prom
   if (name === 'entra') return serveEntra(visit, options.entra);
   if (name === 'azure') return serveAzure(visit, options.azure);
   if (name === 'mistral') return serveMistral(visit);
-  if (name === 'gemini') return serveGemini(visit);
+  if (name === 'gemini') return serveGemini(visit, options.keys);
   if (name === 'plain') return servePlain(visit, options.keys);
   answer(visit, 404, { error: { message: `There is no provider ${name}.` } });
 }

@@ -1,3 +1,4 @@
+import { refuse, serveNative } from './gemini-native';
 import { answer, relay, standIn, type Visit } from './relay';
 
 // Providers of OpenAI's wire that refuse what they do not know, each in its own shape.
@@ -56,16 +57,29 @@ export async function serveMistral(visit: Visit): Promise<void> {
   await relay(visit, pathOf(visit), { ...rest, ...options, model: standIn(String(body.model)) });
 }
 
-/** Gemini on OpenAI's wire: an error is a list of one. */
-export async function serveGemini(visit: Visit): Promise<void> {
+const generated = /^\/v1beta\/models\/([^/:]+):(generateContent|streamGenerateContent)(?:\?|$)/;
+
+/** Gemini on OpenAI's wire, where an error is a list of one; and on its own, by a key's header. */
+export async function serveGemini(visit: Visit, keys: ReadonlySet<string>): Promise<void> {
+  const [, model = '', method = ''] = generated.exec(visit.path) ?? [];
+  if (method !== '') {
+    if (!keys.has(String(visit.headers['x-goog-api-key'] ?? '')))
+      return refuse(
+        visit,
+        400,
+        'INVALID_ARGUMENT',
+        'API key not valid. Please pass a valid API key.',
+      );
+    return serveNative(visit, decodeURIComponent(model), method);
+  }
   const { body, headers } = visit;
-  const refuse = (code: number, status: string, message: string) =>
+  const refused = (code: number, status: string, message: string) =>
     answer(visit, code, [{ error: { code, message, status } }]);
   if (!/^Bearer \S+$/.test(headers.authorization ?? ''))
-    return refuse(400, 'INVALID_ARGUMENT', 'Missing or invalid Authorization header.');
+    return refused(400, 'INVALID_ARGUMENT', 'Missing or invalid Authorization header.');
   const unknown = Object.keys(body).find((name) => !gemini.has(name));
   if (unknown !== undefined)
-    return refuse(
+    return refused(
       400,
       'INVALID_ARGUMENT',
       `Invalid JSON payload received. Unknown name "${unknown}": Cannot find field.`,

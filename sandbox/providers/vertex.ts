@@ -1,9 +1,10 @@
 import { createVerify, type KeyObject } from 'node:crypto';
+import { serveNative } from './gemini-native';
 import { answer, relay, standIn, type Visit } from './relay';
 
 /**
  * Vertex: tokens of Google with an end, got for a signed assertion; Claude by rawPredict, whose
- * body has no model; Gemini on OpenAI's wire.
+ * body has no model; Gemini on OpenAI's wire and on its own.
  */
 export interface VertexOptions {
   /** The key that the service account's assertions are checked by. */
@@ -45,6 +46,8 @@ function parsed(claims: string): Record<string, unknown> {
 
 const predicted =
   /^\/v1\/projects\/([\w-]+)\/locations\/([\w-]+)\/publishers\/anthropic\/models\/([^/:]+):(rawPredict|streamRawPredict)$/;
+const generated =
+  /^\/v1\/projects\/([\w-]+)\/locations\/([\w-]+)\/publishers\/google\/models\/([^/:]+):(generateContent|streamGenerateContent)$/;
 const chatted =
   /^\/v1\/projects\/([\w-]+)\/locations\/([\w-]+)\/endpoints\/openapi(\/chat\/completions)$/;
 // As its documents say, and as the client of Claude's maker sends it.
@@ -63,6 +66,11 @@ export async function serveVertex(visit: Visit, options: VertexOptions): Promise
     if (!/^google\//.test(String(body.model)))
       return refuse(visit, 400, 'INVALID_ARGUMENT', 'The model must be google/….');
     return relay(visit, `/v1${chat[3]}`, { ...body, model: standIn(String(body.model)) });
+  }
+  const native = generated.exec(path);
+  if (native !== null) {
+    if (native[1] !== options.project) return refuse(visit, 403, 'PERMISSION_DENIED', 'Not yours.');
+    return serveNative(visit, native[3] as string, native[4] as string);
   }
   const found = predicted.exec(path);
   if (found === null) return refuse(visit, 404, 'NOT_FOUND', 'There is no such path.');

@@ -1,6 +1,6 @@
-import type { Usage } from '../../../domain/ledger/calls';
 import { type Body, isObject, listOf, stringOf } from '../../wire/values';
 import type { Measured } from '../reader';
+import { toUsage } from './completion';
 
 const finish_reasons = new Map<unknown, string>([
   ['end_turn', 'stop'],
@@ -153,22 +153,4 @@ function finishOf({ stop_reason }: Body): string {
 function errorOf(error: unknown): Body {
   const { type = 'api_error', message = '' } = isObject(error) ? error : {};
   return { message, type, param: null, code: type };
-}
-
-function toUsage(usage: Usage): Body {
-  const { prompt_tokens, completion_tokens, cached_tokens } = usage;
-  const written = usage.cache_write_tokens + (usage.cache_write_1h_tokens ?? 0);
-  return {
-    prompt_tokens,
-    completion_tokens,
-    total_tokens: prompt_tokens + completion_tokens,
-    prompt_tokens_details: {
-      cached_tokens,
-      cache_write_tokens: written,
-      // That wire has no such figure; these tokens have a price of their own, so readers of the
-      // usage need it.
-      ...(usage.cache_write_1h_tokens && { cache_write_1h_tokens: usage.cache_write_1h_tokens }),
-    },
-    completion_tokens_details: { reasoning_tokens: usage.reasoning_tokens },
-  };
 }

@@ -99,7 +99,7 @@ const plain_id = /^(?!svc-id-)[A-Za-z0-9_-]+$/;
  * The id of a call in the letters that this wire takes. Providers of the other one use more. The
  * same id is the same wherever it stands, and two different ones stay different.
  */
-function callId(given: unknown, param: string): string {
+export function callId(given: unknown, param: string): string {
   if (typeof given !== 'string') throw wrong(param, 'A call of a tool and its result need an id.');
   if (plain_id.test(given)) return given;
   return `svc-id-${Buffer.from(given, 'utf16le').toString('base64url')}`;

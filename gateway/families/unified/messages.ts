@@ -1,24 +1,24 @@
-import { AppError } from '../../../domain/errors';
 import { printExact } from '../../wire/exact';
 import { itemsOf, membersOf } from '../../wire/scan';
 import { newSseState, readFrames } from '../../wire/sse';
 import { objectIn } from '../../wire/values';
+import { DEFAULT_MAX_COMPLETION_TOKENS } from '../caps';
 import { messageReader } from '../messages';
 import { isAnswer, type Measured, nothing_measured } from '../reader';
 import type { Translation, Translator } from '../translation';
 import { createTranslator, toCompletion } from './answer';
+import { now, tellUsage, translateWhole } from './completion';
 import { toMessages } from './request';
 
 /** Chat completions spoken to a provider of messages. */
 export const chatOverMessages: Translation = {
   upstream_path: '/v1/messages',
+  default_cap: DEFAULT_MAX_COMPLETION_TOKENS,
   request: (request, model) => printExact(toMessages(request, model)),
   open: (is_stream) => (is_stream ? streamed() : whole()),
 };
 
 const nothing = Buffer.alloc(0);
-// A longer answer cannot be translated, as it is translated as a whole.
-const WHOLE_MAX_BYTES = 32 * 1_048_576;
 
 function streamed(): Translator {
   const state = newSseState();
@@ -45,43 +45,25 @@ function streamed(): Translator {
     // The translated answer gives its usage at its very end, the provider from its first event on.
     tell(measured) {
       measured.seen = found.seen;
-      if (found.usage === undefined) return;
-      measured.usage = found.usage;
-      measured.is_usage_partial = found.is_usage_partial;
+      tellUsage(measured, found.usage, found.is_usage_partial);
     },
   };
 }
 
 /** An answer that is no message passes as it came: the reader behind it makes the best of it. */
 function whole(): Translator {
-  const chunks: Buffer[] = [];
-  let length = 0;
   const found: Measured = { ...nothing_measured };
-  return {
-    push(chunk) {
-      length += chunk.length;
-      if (length > WHOLE_MAX_BYTES) throw tooLong();
-      chunks.push(chunk);
-      return nothing;
-    },
-    end() {
-      const bytes = Buffer.concat(chunks);
-      const text = bytes.toString('utf8');
-      const message = objectIn(text);
-      if (message === undefined) return bytes;
-      messageReader.readAnswer(message, found);
-      if (message.error != null || !isAnswer(found)) return bytes;
-      return Buffer.from(JSON.stringify(toCompletion(message, inputsIn(text), found, now())));
-    },
-    tell(measured) {
-      measured.seen = found.seen;
-    },
+  const translate = (bytes: Buffer) => {
+    const text = bytes.toString('utf8');
+    const message = objectIn(text);
+    if (message === undefined) return bytes;
+    messageReader.readAnswer(message, found);
+    if (message.error != null || !isAnswer(found)) return bytes;
+    return Buffer.from(JSON.stringify(toCompletion(message, inputsIn(text), found, now())));
   };
-}
-
-function tooLong(): AppError {
-  const limit = WHOLE_MAX_BYTES / 1_048_576;
-  return new AppError('upstream_failed', `The provider's answer is longer than ${limit} MiB.`);
+  return translateWhole(translate, (measured) => {
+    measured.seen = found.seen;
+  });
 }
 
 /** The inputs of a message's content blocks in their own texts, by the places of the blocks. */
@@ -101,9 +83,4 @@ function memberText(text: string, path: readonly string[]): string | undefined {
     part = member && part.slice(member.start, member.end).trim();
   }
   return part;
-}
-
-/** Seconds since 1970, the time at which a completion was made. */
-function now(): number {
-  return Math.floor(Date.now() / 1_000);
 }

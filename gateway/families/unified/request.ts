@@ -1,16 +1,15 @@
-import { isPlainObject, parseExact } from '../../wire/exact';
-import { type Body, isObject, listOf } from '../../wire/values';
+import { type Body, listOf } from '../../wire/values';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../caps';
 import { wrong } from '../input';
-import type { ClientRequest } from '../request';
 import { conversation } from './conversation';
+import { checkTypes, choiceOf, exactly, formatOf, type Given, stopsOf, toolOf } from './members';
 import { refuseOthers, shown, unavailable } from './words';
 
 /**
  * A chat completion's request on Anthropic's wire. What that provider has no word for is left out
  * if it changes no answer, and refused if it does.
  */
-export function toMessages(given: Pick<ClientRequest, 'body' | 'outgoing'>, model: string): Body {
+export function toMessages(given: Given, model: string): Body {
   const { body } = given;
   checkTypes(body);
   refuseOthers(body);
@@ -19,35 +18,13 @@ export function toMessages(given: Pick<ClientRequest, 'body' | 'outgoing'>, mode
   const request: Body = { model, max_tokens: cap, messages };
   if (system.length > 0) request.system = system;
   Object.assign(request, sampling(body), tier(body.service_tier));
-  if (body.stop != null) request.stop_sequences = stops(body.stop);
+  if (body.stop != null) request.stop_sequences = stopsOf(body.stop);
   if (body.stream === true) request.stream = true;
   const tools = listOf(exactly(given, 'tools')).map(toTool);
   if (tools.length > 0) request.tools = tools;
   const tool_choice = toolChoice(body);
   if (tool_choice !== undefined && tools.length > 0) request.tool_choice = tool_choice;
   return Object.assign(request, output(exactly(given, 'response_format'), body.reasoning_effort));
-}
-
-// A provider of the other wire cannot refuse a member that it never sees.
-const lists = ['tools', 'modalities'];
-const numbers = ['temperature', 'top_p', 'n'];
-
-function checkTypes(body: Body): void {
-  for (const name of lists) {
-    if (body[name] != null && !Array.isArray(body[name]))
-      throw wrong(name, `"${name}" must be a list.`);
-  }
-  for (const name of numbers) {
-    if (body[name] != null && typeof body[name] !== 'number')
-      throw wrong(name, `"${name}" must be a number.`);
-  }
-}
-
-/** A member whose numbers keep their digits, whatever their size. */
-function exactly({ body, outgoing }: Pick<ClientRequest, 'body' | 'outgoing'>, name: string) {
-  const member = outgoing.spans.get(name);
-  if (body[name] == null || member === undefined) return body[name];
-  return parseExact(outgoing.bytes.toString('utf8').slice(member.start, member.end));
 }
 
 /**
@@ -76,56 +53,24 @@ function tier(given: unknown): Body {
   return found;
 }
 
-function stops(given: unknown): string[] {
-  const texts: unknown[] = Array.isArray(given) ? given : [given];
-  if (texts.every((one): one is string => typeof one === 'string' && one.trim() !== ''))
-    return texts;
-  throw wrong(
-    'stop',
-    '"stop" must be a text or a list of texts, none of them empty or of nothing but white space.',
-  );
-}
-
-function toTool({ type, function: given }: Body, at: number): Body {
-  if (type !== 'function' || !isPlainObject(given))
-    throw unavailable(`tools[${at}]`, `A tool of type "${shown(type)}"`);
-  const { name, description, parameters, strict } = given;
+function toTool(given: Body, at: number): Body {
+  const { name, description, strict, schema } = toolOf(given, at);
   return {
     name,
     ...(description == null ? {} : { description }),
     ...(strict == null ? {} : { strict }),
-    input_schema: inputSchema(parameters, `tools[${at}].function.parameters`),
+    input_schema: schema,
   };
 }
 
-/** That wire demands the type of a tool's input, which can be an object only. */
-function inputSchema(parameters: unknown, param: string): Body {
-  const schema = parameters ?? { properties: {} };
-  if (!isPlainObject(schema)) throw wrong(param, '"parameters" must be an object, a JSON Schema.');
-  const types = Array.isArray(schema.type) ? schema.type : [schema.type ?? 'object'];
-  if (types.includes('object')) return { ...schema, type: 'object' };
-  throw wrong(param, 'The arguments of a tool are an object: its "parameters" name another type.');
-}
-
-const choices = new Map<unknown, string>([
-  ['auto', 'auto'],
-  ['none', 'none'],
-  ['required', 'any'],
-]);
-
-function toolChoice({ tool_choice, parallel_tool_calls }: Body): Body | undefined {
-  const one_at_a_time = parallel_tool_calls === false ? { disable_parallel_tool_use: true } : {};
-  if (tool_choice === undefined || tool_choice === null)
-    return parallel_tool_calls === false ? { type: 'auto', ...one_at_a_time } : undefined;
-  if (isObject(tool_choice)) {
-    const named = isObject(tool_choice.function) ? tool_choice.function.name : undefined;
-    if (named === undefined) throw unavailable('tool_choice', 'This choice of tools');
-    return { type: 'tool', name: named, ...one_at_a_time };
-  }
-  const type = choices.get(tool_choice);
-  if (type === undefined)
-    throw wrong('tool_choice', '"tool_choice" is auto, none, required or a tool.');
-  return type === 'none' ? { type } : { type, ...one_at_a_time };
+function toolChoice(body: Body): Body | undefined {
+  const is_single = body.parallel_tool_calls === false;
+  const one_at_a_time = is_single ? { disable_parallel_tool_use: true } : {};
+  const choice = choiceOf(body.tool_choice);
+  if (choice === undefined) return is_single ? { type: 'auto', ...one_at_a_time } : undefined;
+  if (choice === 'none') return { type: 'none' };
+  if (typeof choice === 'object') return { type: 'tool', name: choice.name, ...one_at_a_time };
+  return { type: choice === 'required' ? 'any' : choice, ...one_at_a_time };
 }
 
 const efforts = new Set<unknown>(['low', 'medium', 'high', 'xhigh', 'max']);
@@ -146,12 +91,8 @@ function output(response_format: unknown, effort: unknown): Body {
 }
 
 function answerFormat(given: unknown): Body | undefined {
-  if (!isObject(given) || given.type === 'text') return undefined;
-  const { type, json_schema } = given;
-  if (type === 'json_schema' && isObject(json_schema) && isObject(json_schema.schema))
-    return { type, schema: json_schema.schema };
-  throw unavailable(
-    'response_format',
-    `"response_format" of type "${shown(type)}" without a schema`,
-  );
+  const format = formatOf(given);
+  if (format === undefined) return undefined;
+  if (format.type === 'json_schema') return { type: format.type, schema: format.schema };
+  throw unavailable('response_format', '"response_format" of type "json_object" without a schema');
 }

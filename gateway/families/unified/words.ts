@@ -56,10 +56,16 @@ export const left_out: ReadonlyMap<string, IsSilent> = new Map([
   ['modalities', (value) => Array.isArray(value) && value.every((one) => one === 'text')],
 ]);
 
-/** Refuses the members that the other wire has no word for and that would change the answer. */
-export function refuseOthers(body: Body): void {
+const nothing_more: ReadonlySet<string> = new Set();
+
+/**
+ * Refuses the members that the other wire has no word for and that would change the answer. `more`
+ * are those that one wire says beside those that all say.
+ */
+export function refuseOthers(body: Body, more: ReadonlySet<string> = nothing_more): void {
   for (const [name, value] of Object.entries(body)) {
-    if (value == null || said.has(name) || left_out.get(name)?.(value) === true) continue;
+    if (value == null || said.has(name) || more.has(name)) continue;
+    if (left_out.get(name)?.(value) === true) continue;
     throw unavailable(shown(name), left_out.has(name) ? `This "${name}"` : `"${shown(name)}"`);
   }
 }

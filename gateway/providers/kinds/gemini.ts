@@ -1,7 +1,20 @@
-import { type Kind, keyedKind } from '../kind';
+import { type Asked, type Kind, keyedKind, type Wire } from '../kind';
 import { withThoughts } from '../thoughts';
 
-/** Its wire of compatibility, which answers 400 to members that it does not know. */
+/** Gemini's own wire below the models of a base URL: the model and the method are its path. */
+export function nativePath({ model, is_stream }: Asked): string {
+  const name = encodeURIComponent(model);
+  return `/models/${name}:${is_stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`;
+}
+
+const native: Wire = {
+  base_url: () => 'https://generativelanguage.googleapis.com/v1beta',
+  key: 'x-goog-api-key',
+  families: ['chat_completions'],
+  path: nativePath,
+};
+
+/** Its wire of compatibility, which answers 400 to members that it does not know, and its own. */
 export const gemini: Kind = keyedKind(
   'gemini',
   'https://generativelanguage.googleapis.com/v1beta/openai',
@@ -21,4 +34,5 @@ export const gemini: Kind = keyedKind(
       'logit_bias',
     ],
   },
+  { wires: { gemini: () => native } },
 );

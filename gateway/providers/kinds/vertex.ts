@@ -9,6 +9,7 @@ import {
   type Wire,
 } from '../kind';
 import { withThoughts } from '../thoughts';
+import { nativePath } from './gemini';
 
 const VERSION = 'vertex-2023-10-16';
 
@@ -54,10 +55,20 @@ function chat(place: Place): Wire {
   };
 }
 
+/** Gemini on its own wire. */
+function generated(place: Place): Wire {
+  return {
+    base_url: baseUrl,
+    key: 'bearer',
+    families: ['chat_completions'],
+    path: (asked) => `${below(place)}/publishers/google${nativePath(asked)}`,
+  };
+}
+
 export const vertex: Kind = {
   name: 'vertex',
   needs: ['project', 'location'],
   auth: ['google'],
   scope: 'https://www.googleapis.com/auth/cloud-platform',
-  wires: { anthropic: predicted, openai: chat },
+  wires: { anthropic: predicted, openai: chat, gemini: generated },
 };

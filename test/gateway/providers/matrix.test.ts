@@ -27,7 +27,7 @@ function placeOf(row: TargetSettings): string {
   }
   if (kind === 'bedrock') return shape === 'openai' ? '/bedrock/openai/v1' : '/bedrock';
   if (kind === 'vertex') return '/vertex/v1';
-  if (kind === 'gemini') return '/gemini/v1beta/openai';
+  if (kind === 'gemini') return shape === 'gemini' ? '/gemini/v1beta' : '/gemini/v1beta/openai';
   if (kind === 'mistral') return '/plain/mistral/v1';
   return `/plain/${kind}${shapeOf(row) === 'anthropic' ? '' : '/v1'}`;
 }
@@ -61,6 +61,7 @@ const all_families = Object.keys(requests) as Served[];
 function upstreamOf({ kind, shape }: TargetSettings, family: Served): string {
   if (kind === 'bedrock' && shape === 'openai') return 'openai.gpt-oss-120b-1:0';
   if (kind === 'vertex' && shape === 'openai') return 'google/gemini-3.8-flash';
+  if (shape === 'gemini') return 'gemini-3.8-pro';
   if (family.startsWith('messages')) return 'claude-opus-5-5';
   const names: Partial<Record<Served, string>> = {
     embeddings: 'an-embed',
@@ -119,9 +120,15 @@ beforeAll(async () => {
   url = await openSold({}, targets);
 });
 
+/** Providers on wires of their own are reached by translation. */
+const translated = new Set(['gemini', 'converse']);
+const unified_ids = new Set(rows.filter((row) => translated.has(shapeOf(row))).map(({ id }) => id));
+
 async function ask(model: string, family: Served, text: string, stream: boolean) {
   const caller = await gatewayKey(world.api, world.org.org_id);
-  const [route, body] = requests[family](model, text);
+  const [plain, body] = requests[family](model, text);
+  const is_unified = unified_ids.has(model.split('/')[0] ?? '');
+  const route = is_unified ? '/v1/unified/chat/completions' : plain;
   if (family !== 'audio_transcriptions')
     return post(`${url}${route}`, caller, stream ? { ...body, stream } : body);
   const form = encode(

@@ -1,7 +1,8 @@
 import { gzipSync } from 'node:zlib';
 import { blankPrice } from '../../../domain/ledger/pricing';
+import type { Shape } from '../../../gateway/providers/kind';
 import { kinds } from '../../../gateway/providers/table';
-import { chunkFrame, exceptionFrame } from '../../../sandbox/providers/frames';
+import { exceptionFrame } from '../../../sandbox/providers/frames';
 import {
   chat,
   gatewayKey,
@@ -13,6 +14,17 @@ import {
 } from '../../support/gateway';
 import { makePrice } from '../../support/ledger';
 import { openScripted, type Scripted } from '../../support/upstream';
+import {
+  events,
+  isFramed,
+  isPlain,
+  type Pieces,
+  stream,
+  tierIn,
+  typeOf,
+  type Way,
+  whole,
+} from './odd-words';
 
 // Kinds on each of their wires, whose servers answer as servers on a bad day do.
 
@@ -21,10 +33,10 @@ let upstream: Scripted;
 let url: string;
 
 // One of each that the pipeline treats otherwise.
-const ways = ['azure', 'bedrock', 'gemini', 'mistral', 'deepseek'].flatMap((kind) =>
+const ways: Way[] = ['azure', 'bedrock', 'gemini', 'mistral', 'deepseek'].flatMap((kind) =>
   Object.keys(kinds.get(kind)?.wires ?? {}).map((shape) => ({
     kind,
-    shape,
+    shape: shape as Shape,
     id: `${kind}-${shape}`,
   })),
 );
@@ -54,72 +66,8 @@ afterAll(async () => {
   await upstream.close();
 });
 
-type Way = (typeof ways)[number];
-type Pieces = (string | Buffer)[];
-
-const isFramed = ({ id }: Way) => id === 'bedrock-anthropic';
-
-function whole({ shape }: Way, prompt: number, cached: number): string {
-  if (shape === 'anthropic') {
-    const usage = {
-      ...{ input_tokens: prompt - cached, cache_read_input_tokens: cached, output_tokens: 10 },
-    };
-    const text = { type: 'text', text: 'Hi there' };
-    return JSON.stringify({
-      ...{ id: 'x', type: 'message', role: 'assistant', model: 'theirs', content: [text] },
-      ...{ stop_reason: 'end_turn', usage },
-    });
-  }
-  const said = { role: 'assistant', content: 'Hi there' };
-  return JSON.stringify({
-    ...{ id: 'x', object: 'chat.completion', model: 'theirs' },
-    choices: [{ index: 0, message: said, finish_reason: 'stop' }],
-    usage: chatUsage(prompt, cached),
-  });
-}
-
-function chatUsage(prompt: number, cached: number) {
-  return {
-    ...{ prompt_tokens: prompt, completion_tokens: 10, total_tokens: prompt + 10 },
-    prompt_tokens_details: { cached_tokens: cached },
-  };
-}
-
-function events({ shape }: Way, prompt: number, cached: number): object[] {
-  if (shape === 'anthropic') {
-    const usage = { input_tokens: prompt - cached, cache_read_input_tokens: cached };
-    return [
-      {
-        type: 'message_start',
-        message: { id: 'x', role: 'assistant', content: [], usage: { ...usage, output_tokens: 1 } },
-      },
-      { type: 'content_block_start', index: 0, content_block: { type: 'text', text: '' } },
-      { type: 'content_block_delta', index: 0, delta: { type: 'text_delta', text: 'Hi there' } },
-      { type: 'content_block_stop', index: 0 },
-      { type: 'message_delta', delta: { stop_reason: 'end_turn' }, usage: { output_tokens: 10 } },
-      { type: 'message_stop' },
-    ];
-  }
-  const chunk = { id: 'x', object: 'chat.completion.chunk', model: 'theirs' };
-  return [
-    { ...chunk, choices: [{ index: 0, delta: { role: 'assistant', content: 'Hi there' } }] },
-    { ...chunk, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
-    { ...chunk, choices: [], usage: chatUsage(prompt, cached) },
-  ];
-}
-
-/** The events as the way writes them. */
-function stream(way: Way, all: object[]): Pieces {
-  if (isFramed(way)) return all.map(chunkFrame);
-  if (way.shape === 'anthropic')
-    return all.map(
-      (one) => `event: ${(one as { type: string }).type}\ndata: ${JSON.stringify(one)}\n\n`,
-    );
-  return [...all.map((one) => `data: ${JSON.stringify(one)}\n\n`), 'data: [DONE]\n\n'];
-}
-
-const typeOf = (way: Way) =>
-  isFramed(way) ? 'application/vnd.amazon.eventstream' : 'text/event-stream';
+const chatRoute = (way: Way) =>
+  isPlain(way) ? '/v1/chat/completions' : '/v1/unified/chat/completions';
 
 async function ask(way: Way, is_stream: boolean, words = 'Hello', more: object = {}) {
   const caller = await gatewayKey(world.api, world.org.org_id);
@@ -127,7 +75,7 @@ async function ask(way: Way, is_stream: boolean, words = 'Hello', more: object =
   const answer =
     way.shape === 'anthropic'
       ? await post(`${url}/v1/messages`, caller, message(words, fields))
-      : await post(`${url}/v1/chat/completions`, caller, chat(words, fields));
+      : await post(`${url}${chatRoute(way)}`, caller, chat(words, fields));
   return { ...(await lastCharge(world, world.org.org_id)), ...answer };
 }
 
@@ -247,7 +195,7 @@ test.each(cases)('%s: a tier of service is charged if its provider heard of it',
       const asked = await ask(way, is_stream, 'Hello', { service_tier });
       const { status, text, actual_cost_nanos, held_nanos } = asked;
       expect([status, text]).toEqual([200, expect.stringContaining('Hi there')]);
-      const is_heard = upstream.arrived[0]?.body.service_tier === service_tier;
+      const is_heard = tierIn(upstream.arrived[0]?.body ?? {}) === service_tier;
       if (!is_heard) expect(held_nanos).toBe(usual);
       expect({ service_tier, is_stream, is_heard, actual_cost_nanos }).toEqual({
         ...{ service_tier, is_stream, is_heard },
@@ -269,7 +217,10 @@ test.each(cases)('%s: what repeats the key is told without it', async (_, way) =
 
 test.each(cases)('%s: a stream that is cut is told, and charged for what came', async (_, way) => {
   const all = events(way, 1_000, 0);
-  const pieces = stream(way, all.slice(0, way.shape === 'anthropic' ? 3 : 1));
+  const pieces = stream(
+    way,
+    all.slice(0, way.shape === 'anthropic' ? 3 : way.shape === 'converse' ? 2 : 1),
+  );
   if (way.shape === 'openai') pieces.pop();
   upstream.play(pieces, typeOf(way));
   const { status, text, actual_cost_nanos } = await ask(way, true);

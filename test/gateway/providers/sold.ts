@@ -89,6 +89,24 @@ export const targets = () => {
       models: [{ name: 'gcp-chat', upstream: 'google/gemini-3.8-flash', price_as: 'chat' }],
     },
     {
+      id: 'gcp-native',
+      kind: 'vertex',
+      shape: 'gemini',
+      project: 'acme-1',
+      location: 'global',
+      base_url: `${origin}/vertex/v1`,
+      auth: { google },
+      models: [{ name: 'gcp-native', upstream: 'gemini-2.5-flash', price_as: 'chat' }],
+    },
+    {
+      id: 'gemini-native',
+      kind: 'gemini',
+      shape: 'gemini',
+      base_url: `${origin}/gemini/v1beta`,
+      auth: { key_env: 'TEST_MODELS_KEY' },
+      models: [{ name: 'gemini-native', upstream: 'gemini-3.8-flash', price_as: 'chat' }],
+    },
+    {
       ...azure,
       id: 'az',
       base_url: `${origin}/azure/openai/v1`,
@@ -224,7 +242,8 @@ export async function ask(
   const is_message = /claude|foundry|aws-key|aws-arn/.test(model);
   const fields = { model, ...(stream ? { stream } : {}), ...more.body };
   const body = is_message ? message(text, fields) : chat(text, fields);
-  const path_of = is_message ? '/v1/messages' : '/v1/chat/completions';
+  const chat_path = /native/.test(model) ? '/v1/unified/chat/completions' : '/v1/chat/completions';
+  const path_of = is_message ? '/v1/messages' : chat_path;
   visits.length = 0;
   const answer = await post(`${at}${path_of}`, caller, body, more.headers);
   return { ...answer, charge: () => lastCharge(world, world.org.org_id) };

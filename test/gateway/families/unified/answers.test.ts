@@ -8,7 +8,7 @@ interface Call {
 
 /** The calls of a whole answer with these content blocks. */
 function callsOf(content: string): Call[] {
-  const translator = chatOverMessages.open(false);
+  const translator = chatOverMessages.open(false, { headers: {}, model: 'x' });
   const text = ` {"id":"m","model":"x","content":"old","content":${content},
     "usage":{"input_tokens":1,"output_tokens":1},"stop_reason":"tool_use"}`;
   translator.push(Buffer.from(text.slice(0, 40)));
@@ -20,7 +20,7 @@ function callsOf(content: string): Call[] {
 
 /** The chunks of a stream of these events. */
 function chunksOf(events: string[]): { choices: { delta: { tool_calls?: Call[] } }[] }[] {
-  const translator = chatOverMessages.open(true);
+  const translator = chatOverMessages.open(true, { headers: {}, model: 'x' });
   const text = events.map((event) => `data: ${event}\n\n`).join('');
   const bytes = Buffer.concat([translator.push(Buffer.from(text)), translator.end()]);
   return bytes
@@ -105,14 +105,14 @@ test('arguments come before the end of the answer', () => {
 test.each(['[]', 'null', '7', '"x"', '{"error":{"message":"x"}}', '{"content":null}', '{"conte'])(
   'what is no message passes as it came: %s',
   (text) => {
-    const translator = chatOverMessages.open(false);
+    const translator = chatOverMessages.open(false, { headers: {}, model: 'x' });
     translator.push(Buffer.from(text));
     expect(translator.end().toString()).toBe(text);
   },
 );
 
 test('a message without content is an answer without words', () => {
-  const translator = chatOverMessages.open(false);
+  const translator = chatOverMessages.open(false, { headers: {}, model: 'x' });
   translator.push(Buffer.from('{"id":"m","content":[],"stop_reason":"end_turn"}'));
   const { choices } = JSON.parse(translator.end().toString());
   expect(choices).toMatchObject([{ message: { content: '' }, finish_reason: 'stop' }]);

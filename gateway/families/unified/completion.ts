@@ -1,0 +1,80 @@
+import { AppError } from '../../../domain/errors';
+import type { Usage } from '../../../domain/ledger/calls';
+import type { Body } from '../../wire/values';
+import type { Measured, Told } from '../reader';
+import type { Translator } from '../translation';
+
+// What every translation makes of another wire's answer: a chat completion, whole or in chunks.
+
+const nothing = Buffer.alloc(0);
+// A longer answer cannot be translated, as it is translated as a whole.
+const WHOLE_MAX_BYTES = 32 * 1_048_576;
+
+/** Seconds since 1970, the time at which a completion was made. */
+export function now(): number {
+  return Math.floor(Date.now() / 1_000);
+}
+
+/** Translates an answer that has come whole; `translate` gets its bytes. */
+export function translateWhole(
+  translate: (bytes: Buffer) => Buffer,
+  tell: (measured: Measured) => void,
+): Translator {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  return {
+    push(chunk) {
+      length += chunk.length;
+      if (length > WHOLE_MAX_BYTES) throw tooLong();
+      chunks.push(chunk);
+      return nothing;
+    },
+    end: () => translate(Buffer.concat(chunks)),
+    tell,
+  };
+}
+
+function tooLong(): AppError {
+  const limit = WHOLE_MAX_BYTES / 1_048_576;
+  return new AppError('upstream_failed', `The provider's answer is longer than ${limit} MiB.`);
+}
+
+/** Gives the usage of another wire to what was measured of its translation. */
+export function tellUsage(measured: Measured, usage: Told | undefined, is_partial: boolean): void {
+  if (usage === undefined) return;
+  measured.usage = usage;
+  measured.is_usage_partial = is_partial;
+}
+
+/** Usage in the words of a chat completion. */
+export function toUsage(usage: Usage): Body {
+  const { prompt_tokens, completion_tokens, cached_tokens } = usage;
+  const written = usage.cache_write_tokens + (usage.cache_write_1h_tokens ?? 0);
+  return {
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: prompt_tokens + completion_tokens,
+    prompt_tokens_details: {
+      cached_tokens,
+      cache_write_tokens: written,
+      // That wire has no such figure; these tokens have a price of their own, so readers of the
+      // usage need it.
+      ...(usage.cache_write_1h_tokens && { cache_write_1h_tokens: usage.cache_write_1h_tokens }),
+      ...sharesOf(usage, 'input'),
+    },
+    completion_tokens_details: {
+      reasoning_tokens: usage.reasoning_tokens,
+      ...sharesOf(usage, 'output'),
+    },
+  };
+}
+
+/** The shares of sound, pictures and video, if there are any. */
+function sharesOf(usage: Usage, side: 'input' | 'output'): Body {
+  const shares: Body = {};
+  for (const kind of ['audio', 'image', 'video'] as const) {
+    const count = usage[`${kind}_${side}_tokens`];
+    if (count) shares[`${kind}_tokens`] = count;
+  }
+  return shares;
+}

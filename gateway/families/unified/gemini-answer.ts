@@ -1,0 +1,226 @@
+import { randomUUID } from 'node:crypto';
+import { parseExact, printExact } from '../../wire/exact';
+import { newSseState, readFrames } from '../../wire/sse';
+import { type Body, countOf, isObject, listOf, stringOf } from '../../wire/values';
+import type { Told } from '../reader';
+import type { Translation, Translator } from '../translation';
+import { now, tellUsage, toUsage, translateWhole } from './completion';
+import { toGemini } from './gemini-request';
+import { geminiUsage, type Headers, servedTier } from './gemini-usage';
+
+/** Chat completions spoken to Gemini on its own wire. */
+export const chatOverGemini: Translation = {
+  upstream_path: '/models',
+  request: (request, model) => printExact(toGemini(request, model)),
+  open: (is_stream, about) => (is_stream ? streamed(about.headers) : whole(about.headers)),
+};
+
+const finish_reasons = new Map<unknown, string>([
+  ['STOP', 'stop'],
+  ['MAX_TOKENS', 'length'],
+  ['CONTINUATION', 'length'],
+]);
+const filtered = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE/;
+
+/** What it is called on the chat's wire, and its own word if that says more. */
+function finishOf({ finishReason, is_blocked }: Body, has_calls: boolean): Body {
+  const reason = stringOf(finishReason) || 'STOP';
+  const known = finish_reasons.get(reason);
+  if (known === 'stop' && has_calls) return { finish_reason: 'tool_calls' };
+  if (known !== undefined && reason !== 'CONTINUATION') return { finish_reason: known };
+  const is_filtered = is_blocked === true || filtered.test(reason);
+  const finish_reason = known ?? (is_filtered ? 'content_filter' : 'stop');
+  return { finish_reason, native_finish_reason: reason };
+}
+
+/** What one part of a candidate says, in the words of a chat's message. */
+function said(part: Body): { content?: string; thought?: string; picture?: Body; call?: Body } {
+  const { text, functionCall, inlineData, thought } = part;
+  if (isObject(functionCall)) return { call: toolCall(functionCall, part.thoughtSignature) };
+  if (isObject(inlineData)) {
+    const url = `data:${stringOf(inlineData.mimeType)};base64,${stringOf(inlineData.data)}`;
+    return { picture: { type: 'image_url', image_url: { url } } };
+  }
+  return thought === true ? { thought: stringOf(text) } : { content: stringOf(text) };
+}
+
+function toolCall({ id, name, args }: Body, signature: unknown): Body {
+  const call = {
+    id: stringOf(id) || `call_${randomUUID().replaceAll('-', '')}`,
+    type: 'function',
+    function: { name, arguments: isObject(args) ? printExact(args) : '{}' },
+  };
+  if (typeof signature !== 'string') return call;
+  // As Google's own wire of compatibility gives it, and takes it back.
+  return { ...call, extra_content: { google: { thought_signature: signature } } };
+}
+
+function partsOf({ content }: Body): Body[] {
+  return isObject(content) ? listOf(content.parts) : [];
+}
+
+/** True if an answer has what this wire's answers have. */
+function isAnswered({ candidates, promptFeedback }: Body): boolean {
+  const has_some = Array.isArray(candidates) && candidates.length > 0;
+  return has_some || (isObject(promptFeedback) && promptFeedback.blockReason != null);
+}
+
+/** The choices of an answer; one that is empty for a prompt that was blocked. */
+function candidatesOf({ candidates, promptFeedback }: Body): Body[] {
+  const all = listOf(candidates);
+  const { blockReason } = isObject(promptFeedback) ? promptFeedback : {};
+  if (all.length > 0 || blockReason == null) return all;
+  return [{ finishReason: blockReason, is_blocked: true }];
+}
+
+function whole(headers: Headers): Translator {
+  let usage: Told | undefined;
+  const translate = (bytes: Buffer) => {
+    const answer = read(bytes.toString('utf8'));
+    if (answer === undefined || answer.error != null || !isAnswered(answer)) return bytes;
+    usage = geminiUsage(answer.usageMetadata);
+    return Buffer.from(printExact(toCompletion(answer, usage, headers)));
+  };
+  return translateWhole(translate, (measured) => tellUsage(measured, usage, false));
+}
+
+function read(text: string): Body | undefined {
+  try {
+    const value = parseExact(text.startsWith('\ufeff') ? text.slice(1) : text);
+    return isObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function toCompletion(answer: Body, usage: Told | undefined, headers: Headers): Body {
+  const choices = candidatesOf(answer).map((candidate, at) => {
+    const parts = partsOf(candidate).map(said);
+    const tool_calls = parts.flatMap(({ call }) => call ?? []);
+    const images = parts.flatMap(({ picture }) => picture ?? []);
+    const content = parts.map((part) => part.content ?? '').join('');
+    const thoughts = parts.map(({ thought }) => thought ?? '').join('');
+    const message = {
+      role: 'assistant',
+      content: content === '' && tool_calls.length > 0 ? null : content,
+      refusal: null,
+      ...(thoughts === '' ? {} : { reasoning_content: thoughts }),
+      ...(images.length > 0 ? { images } : {}),
+      ...(tool_calls.length > 0 ? { tool_calls } : {}),
+    };
+    const end = finishOf(candidate, tool_calls.length > 0);
+    return { index: countOf(candidate.index) || at, message, logprobs: null, ...end };
+  });
+  const service_tier = servedTier(headers, answer.usageMetadata);
+  return {
+    id: stringOf(answer.responseId) || `chatcmpl-${randomUUID()}`,
+    object: 'chat.completion',
+    created: now(),
+    model: answer.modelVersion,
+    choices,
+    ...(usage === undefined ? {} : { usage: toUsage(usage) }),
+    ...(service_tier === undefined ? {} : { service_tier }),
+  };
+}
+
+const nothing = Buffer.alloc(0);
+
+/** One candidate of a stream so far. */
+interface Choice {
+  calls: number;
+  has_ended: boolean;
+}
+
+class Chunks {
+  usage: Told | undefined;
+  private readonly headers: Headers;
+  private readonly created = now();
+  private readonly choices = new Map<number, Choice>();
+  private id = '';
+  private model: unknown;
+  private tier: string | undefined;
+
+  constructor(headers: Headers) {
+    this.headers = headers;
+  }
+
+  /** True once every choice that has begun has come to its end. */
+  hasEnded(): boolean {
+    return this.choices.size > 0 && [...this.choices.values()].every((one) => one.has_ended);
+  }
+
+  /** The `data` texts of one event. */
+  translate(event: Body): string[] {
+    if (event.error != null) return [JSON.stringify({ error: event.error })];
+    this.id ||= stringOf(event.responseId) || `chatcmpl-${randomUUID()}`;
+    this.model ??= event.modelVersion;
+    this.tier = servedTier(this.headers, event.usageMetadata) ?? this.tier;
+    this.usage = geminiUsage(event.usageMetadata) ?? this.usage;
+    // What is no event of this wire is for the reader behind this: it may be an error.
+    if (!isAnswered(event) && event.usageMetadata == null) return [JSON.stringify(event)];
+    return candidatesOf(event).flatMap((candidate) => this.candidate(candidate));
+  }
+
+  end(): string[] {
+    if (!this.hasEnded()) return [];
+    const last = this.usage && this.text({ choices: [], usage: toUsage(this.usage) });
+    return [...(last ? [last] : []), '[DONE]'];
+  }
+
+  private candidate(candidate: Body): string[] {
+    const index = countOf(candidate.index);
+    const known = this.choices.get(index);
+    const choice = known ?? { calls: 0, has_ended: false };
+    this.choices.set(index, choice);
+    const first =
+      known === undefined ? [this.chunk(index, { role: 'assistant', content: '' })] : [];
+    const deltas = partsOf(candidate).flatMap((part) => this.deltas(part, choice));
+    if (candidate.finishReason == null || choice.has_ended)
+      return [...first, ...deltas.map((delta) => this.chunk(index, delta))];
+    choice.has_ended = true;
+    const end = this.chunk(index, {}, finishOf(candidate, choice.calls > 0));
+    return [...first, ...deltas.map((delta) => this.chunk(index, delta)), end];
+  }
+
+  private deltas(part: Body, choice: Choice): Body[] {
+    const { content, thought, picture, call } = said(part);
+    if (call !== undefined) {
+      choice.calls += 1;
+      return [{ tool_calls: [{ index: choice.calls - 1, ...call }] }];
+    }
+    if (picture !== undefined) return [{ images: [picture] }];
+    if (thought) return [{ reasoning_content: thought }];
+    return content ? [{ content }] : [];
+  }
+
+  private chunk(index: number, delta: Body, end: Body = { finish_reason: null }): string {
+    return this.text({ choices: [{ index, delta, logprobs: null, ...end }], usage: null });
+  }
+
+  private text(more: Body): string {
+    const { id, created, model, tier } = this;
+    const head = { id, object: 'chat.completion.chunk', created, model };
+    return printExact({ ...head, ...(tier && { service_tier: tier }), ...more });
+  }
+}
+
+function streamed(headers: Headers): Translator {
+  const state = newSseState();
+  const chunks = new Chunks(headers);
+  const framed = (texts: string[]) => {
+    const text = texts.map((one) => `data: ${one}\n\n`).join('');
+    return text === '' ? nothing : Buffer.from(text);
+  };
+  return {
+    push(chunk) {
+      const texts: string[] = [];
+      for (const { data } of readFrames(state, chunk)) {
+        const event = data === undefined ? undefined : read(data);
+        if (event !== undefined) texts.push(...chunks.translate(event));
+      }
+      return framed(texts);
+    },
+    end: () => framed(chunks.end()),
+    tell: (measured) => tellUsage(measured, chunks.usage, !chunks.hasEnded()),
+  };
+}

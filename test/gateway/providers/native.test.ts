@@ -1,0 +1,197 @@
+import { chat, gatewayKey, post } from '../../support/gateway';
+import { ask, url, visits, world } from './sold';
+
+// Chat completions spoken to providers on wires of their own: each checks what the real one would.
+
+const models = ['gemini-native', 'gcp-native'];
+const usage = (more = '') => `[[fault:usage prompt=1000 completion=40 cached=0 ${more}]]`;
+
+const f = {
+  type: 'function',
+  function: { name: 'f', parameters: { type: 'object', properties: { a: { type: 'string' } } } },
+};
+const now = { type: 'function', function: { name: 'now' } };
+
+interface Call {
+  index?: number;
+  id?: string;
+  function: { name?: string; arguments: string };
+  extra_content?: object;
+}
+
+/** The calls of an answer, whole or in a stream. */
+function callsIn(text: string): Call[] {
+  if (text.startsWith('{')) return JSON.parse(text).choices[0].message.tool_calls;
+  const calls: Call[] = [];
+  for (const [, data = ''] of text.matchAll(/^data: (\{.*)$/gm)) {
+    for (const part of (JSON.parse(data).choices[0]?.delta.tool_calls ?? []) as Call[]) {
+      const { index = 0 } = part;
+      const known = calls[index];
+      if (known === undefined) calls[index] = part;
+      else known.function.arguments += part.function.arguments;
+    }
+  }
+  return calls;
+}
+
+test.each(models)('%s answers a chat, whole and in a stream, at one price', async (model) => {
+  for (const stream of [false, true]) {
+    const { status, text, charge } = await ask(model, `Hello ${usage()}`, { stream });
+    expect([status, text]).toEqual([200, expect.stringMatching(/Hello/)]);
+    if (stream) expect(text).toMatch(/"finish_reason":"stop"[\s\S]*data: \[DONE\]\n\n$/);
+    else expect(JSON.parse(text)).toMatchObject({ choices: [{ finish_reason: 'stop' }] });
+    // Nobody asked for the chunk of usage.
+    if (stream) expect(text).not.toContain('"total_tokens"');
+    const { actual_cost_nanos, usage_source, outcome } = await charge();
+    expect({ stream, actual_cost_nanos, usage_source, outcome }).toEqual({
+      stream,
+      actual_cost_nanos: 1_000n * 2_000n + 40n * 8_000n,
+      usage_source: 'upstream',
+      outcome: 'completed',
+    });
+  }
+});
+
+test.each(models)('%s calls tools, and takes what they answered', async (model) => {
+  for (const stream of [false, true]) {
+    const body = { tools: [f, now] };
+    const called = await ask(model, 'Call all of them', { stream, body });
+    const calls = callsIn(called.text);
+    expect(calls.map((call) => call.function.name)).toEqual(['f', 'now']);
+    expect(JSON.parse(calls[0]?.function.arguments ?? '')).toEqual({ a: 'Call all of them' });
+    expect(called.text).toContain('"finish_reason":"tool_calls"');
+    const messages = [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'user', content: 'Call all of them' },
+      { role: 'assistant', content: null, tool_calls: calls },
+      ...calls.map(({ id }, at) => ({ role: 'tool', tool_call_id: id, content: `result ${at}` })),
+    ];
+    const { status, text } = await ask(model, '', { stream, body: { ...body, messages } });
+    expect([status, text]).toEqual([200, expect.stringContaining('answered')]);
+    expect((await ask(model, '', { body: { messages, tools: [f, now] } })).status).toBe(200);
+  }
+});
+
+test('a conversation that lost its signatures goes on', async () => {
+  const tool_calls = [{ id: 'a', type: 'function', function: { name: 'f', arguments: '{}' } }];
+  const messages = [
+    { role: 'user', content: 'Call it' },
+    { role: 'assistant', tool_calls },
+    { role: 'tool', tool_call_id: 'a', content: '7' },
+  ];
+  const { status } = await ask('gemini-native', '', { body: { messages, tools: [f] } });
+  expect(status).toBe(200);
+  expect(visits[0]?.body).toHaveProperty('contents.1.parts', [
+    {
+      functionCall: { id: 'a', name: 'f', args: {} },
+      thoughtSignature: 'skip_thought_signature_validator',
+    },
+  ]);
+});
+
+test.each(models)('%s: an error is told in its words, with its status', async (model) => {
+  for (const [status, told] of [
+    [400, 400],
+    [429, 429],
+    [503, 503],
+  ] as const) {
+    for (const stream of [false, true]) {
+      const text = `Hello [[fault:error status=${status}]]`;
+      const asked = await ask(model, text, { stream });
+      expect([status, stream, asked.status]).toEqual([status, stream, told]);
+      expect(JSON.parse(asked.text).error.message).toMatch(/A fault was asked for/);
+    }
+  }
+});
+
+test.each(models)('%s: a stream that breaks off is an error, and charged so far', async (model) => {
+  const words = `Hello to you all ${usage()}`;
+  for (const fault of ['cut after=3', 'end after=3', 'error-frame after=3']) {
+    const { status, text, charge } = await ask(model, `${words}[[fault:${fault}]]`, {
+      stream: true,
+    });
+    expect([fault, status]).toEqual([fault, 200]);
+    expect(text).toMatch(/data: \{"error":/);
+    expect(text).not.toContain('[DONE]');
+    const { actual_cost_nanos } = await charge();
+    expect(actual_cost_nanos > 0n && actual_cost_nanos < 1_000n * 2_000n + 40n * 8_000n).toBe(true);
+  }
+});
+
+test('an overload in a stream before its first words is told as such', async () => {
+  const { status, text } = await ask('gemini-native', 'Hello [[fault:error-frame after=0]]', {
+    stream: true,
+  });
+  expect([status, JSON.parse(text).error.message]).toEqual([503, 'The model is overloaded.']);
+});
+
+test.each(['', 'reasoning=30', 'reasoning=30 within', 'reasoning=30 beside'])(
+  'thoughts are charged as output once, told with %j',
+  async (more) => {
+    for (const stream of [false, true]) {
+      const text = `Hello ${usage(more)}`;
+      const { charge } = await ask('gemini-native', text, {
+        stream,
+        body: { stream_options: { include_usage: true } },
+      });
+      const { actual_cost_nanos } = await charge();
+      expect(actual_cost_nanos).toBe(1_000n * 2_000n + 40n * 8_000n);
+    }
+  },
+);
+
+test('what a cache gave, and thoughts, are told to the client', async () => {
+  const text = 'Hello [[fault:usage prompt=1000 completion=40 cached=900 reasoning=30]]';
+  const whole = JSON.parse((await ask('gemini-native', text)).text);
+  expect(whole.usage).toEqual({
+    prompt_tokens: 1_000,
+    completion_tokens: 40,
+    total_tokens: 1_040,
+    prompt_tokens_details: { cached_tokens: 900, cache_write_tokens: 0 },
+    completion_tokens_details: { reasoning_tokens: 30 },
+  });
+  expect(whole).toMatchObject({ object: 'chat.completion', model: 'gemini-3.8-flash' });
+  const streamed = await ask('gemini-native', text, {
+    stream: true,
+    body: { stream_options: { include_usage: true } },
+  });
+  const last = [...streamed.text.matchAll(/^data: (\{.*)$/gm)].at(-1)?.[1] ?? '';
+  expect(JSON.parse(last)).toMatchObject({ choices: [], usage: whole.usage });
+});
+
+test('a prompt or an answer that is filtered ends so, and is charged', async () => {
+  for (const [fault, native] of [
+    ['blocked', 'PROHIBITED_CONTENT'],
+    ['safety', 'SAFETY'],
+  ]) {
+    for (const stream of [false, true]) {
+      const { status, text, charge } = await ask(
+        'gemini-native',
+        `Hello ${usage()}[[fault:${fault}]]`,
+        { stream },
+      );
+      expect([fault, status]).toEqual([fault, 200]);
+      expect(text).toContain(`"finish_reason":"content_filter","native_finish_reason":"${native}"`);
+      expect((await charge()).actual_cost_nanos).toBeGreaterThanOrEqual(1_000n * 2_000n);
+    }
+  }
+});
+
+test('frames may be split at every byte', async () => {
+  const text = `Hello ${usage()}[[fault:bytes crlf]]`;
+  const { status, text: told, charge } = await ask('gemini-native', text, { stream: true });
+  expect([status, told]).toEqual([200, expect.stringContaining('[DONE]')]);
+  expect((await charge()).actual_cost_nanos).toBe(1_000n * 2_000n + 40n * 8_000n);
+});
+
+test('the route of plain chats reaches no provider on a wire of its own', async () => {
+  const caller = await gatewayKey(world.api, world.org.org_id);
+  for (const model of models) {
+    const { status, text } = await post(
+      `${url}/v1/chat/completions`,
+      caller,
+      chat('Hi', { model }),
+    );
+    expect([status, text]).toEqual([404, expect.stringContaining('model_not_found')]);
+  }
+});
