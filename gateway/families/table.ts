@@ -30,6 +30,7 @@ import {
   transcriptionReader,
   transcriptionUnits,
 } from './transcriptions';
+import { chatOverConverse } from './unified/converse-answer';
 import { chatOverGemini } from './unified/gemini-answer';
 import { chatOverMessages } from './unified/messages';
 
@@ -59,9 +60,18 @@ export const unified: Family = {
   name: 'unified_chat_completions',
   path: '/v1/unified/chat/completions',
   policy_route: 'unified',
-  shapes: ['openai', 'anthropic', 'gemini'],
-  asks: { openai: 'chat_completions', anthropic: 'messages', gemini: 'chat_completions' },
-  translations: { anthropic: chatOverMessages, gemini: chatOverGemini },
+  shapes: ['openai', 'anthropic', 'gemini', 'converse'],
+  asks: {
+    openai: 'chat_completions',
+    anthropic: 'messages',
+    gemini: 'chat_completions',
+    converse: 'chat_completions',
+  },
+  translations: {
+    anthropic: chatOverMessages,
+    gemini: chatOverGemini,
+    converse: chatOverConverse,
+  },
 };
 
 export const responses: Family = {

@@ -33,6 +33,18 @@ const types: Readonly<Record<string, string>> = {
  * event, and an exception is one that says `error`.
  */
 export function openEventStream(): Unframer {
+  return open(chunkIn);
+}
+
+/** The same of a conversation, whose events have their names in their headers. */
+export function openConverseStream(): Unframer {
+  return open(named);
+}
+
+/** What an event of a stream says, by its name and its body; an empty text if nothing. */
+type ReadEvent = (name: string, body: string) => string;
+
+function open(read: ReadEvent): Unframer {
   // The pieces of a frame that is not whole yet: joined once, as one may come in thousands.
   let pieces: Buffer[] = [];
   let held = 0;
@@ -55,7 +67,7 @@ export function openEventStream(): Unframer {
             wanted = length;
             break;
           }
-          text += eventIn(bytes.subarray(at, at + length));
+          text += eventIn(bytes.subarray(at, at + length), read);
           at += length;
         }
       } catch (error) {
@@ -83,7 +95,7 @@ function lengthAt(bytes: Buffer, at: number): number {
 }
 
 /** One frame as an event of text; an empty text for one that says nothing. */
-function eventIn(frame: Buffer): string {
+function eventIn(frame: Buffer, read: ReadEvent): string {
   const { headers, body } = codec.decode(frame);
   const kind = headers[':message-type']?.value;
   const text = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('utf8');
@@ -92,14 +104,28 @@ function eventIn(frame: Buffer): string {
     const message = String(headers[':error-message']?.value ?? '');
     return failure(String(headers[':error-code']?.value), JSON.stringify({ message }));
   }
+  return read(String(headers[':event-type']?.value), text);
+}
+
+const chunkIn: ReadEvent = (_, text) => {
   const { bytes } = JSON.parse(text) as { bytes?: unknown };
   if (typeof bytes !== 'string') return '';
   const data = Buffer.from(bytes, 'base64').toString('utf8');
   const { type } = JSON.parse(data) as { type?: unknown };
   // What has no type is no event of that wire.
   if (typeof type !== 'string' || !event_name.test(type)) return '';
-  // A line of JSON ends only between its values.
-  return `event: ${type}\ndata: ${data.replaceAll(/[\r\n]+/g, ' ')}\n\n`;
+  return eventOf(type, data);
+};
+
+const named: ReadEvent = (name, text) => {
+  const value = JSON.parse(text) as unknown;
+  if (typeof value !== 'object' || value === null) throw new Error('An event holds no object.');
+  return event_name.test(name) ? eventOf(name, text) : '';
+};
+
+/** A line of JSON ends only between its values. */
+function eventOf(name: string, data: string): string {
+  return `event: ${name}\ndata: ${data.replaceAll(/[\r\n]+/g, ' ')}\n\n`;
 }
 
 function failure(name: string, text: string): string {

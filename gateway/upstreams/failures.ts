@@ -104,6 +104,11 @@ const statuses: ReadonlyMap<string, number> = new Map([
   ['request_too_large', 413],
   ['rate_limit_error', 429],
   ['timeout_error', 408],
+  // What passes with the next attempt is no broken answer.
+  ['overloaded_error', 529],
+  ['overloaded', 503],
+  ['service_unavailable', 503],
+  ['unavailable', 503],
   ['rate_limit_exceeded', 429],
   ['resource_exhausted', 429],
   ['too_many_requests', 429],

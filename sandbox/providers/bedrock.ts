@@ -1,17 +1,17 @@
-import { setTimeout as sleep, setImmediate as turn } from 'node:timers/promises';
-import { type Faults, faultsOf, figure } from '../models/faults';
-import { chunkFrame, exceptionFrame } from './frames';
+import { type Faults, faultsOf } from '../models/faults';
+import { sendBinary } from './binary-stream';
+import { serveConverse } from './converse';
+import { chunkFrame } from './frames';
 import { answer, answerOf, lastText, relay, standIn, type Visit } from './relay';
 import { type Signing, signatureError } from './sigv4';
 
 /**
  * Bedrock's runtime: a signature over the raw path, or a Bedrock key; Messages by InvokeModel,
- * whose body has no model and no member that it does not know; binary streams; OpenAI's wire beside
- * it.
+ * whose body has no model and no member that it does not know; Converse; binary streams; OpenAI's
+ * wire beside it.
  *
- * Faults of a stream, asked for in the last message: `exception after=2`, `crc after=2`,
- * `half after=2` (it ends within a frame), `untyped`, `bytes` (one at a time), `late-usage` (what a
- * cache gave stands in the last event alone); of all: `throttled`.
+ * Faults, asked for in the last message: those of binary streams, `late-usage` (what a cache gave
+ * stands in the last event alone), `throttled`.
  */
 export interface BedrockOptions extends Omit<Signing, 'now' | 'service'> {
   /** Keys of Bedrock itself. */
@@ -47,6 +47,11 @@ export async function serveBedrock(visit: Visit, options: BedrockOptions): Promi
   const [path = ''] = visit.path.split('?');
   const chat = /^\/openai(\/v1\/(?:chat\/completions|responses))$/.exec(path);
   if (chat !== null) return openaiWire(visit, chat[1] as string);
+  const conversed = /^\/model\/([^/]+)\/(converse|converse-stream)$/.exec(path);
+  if (conversed !== null) {
+    const model = decodeURIComponent(conversed[1] as string);
+    return serveConverse(visit, model, conversed[2] !== 'converse');
+  }
   const invoked = /^\/model\/([^/]+)\/(invoke|invoke-with-response-stream)$/.exec(path);
   if (invoked === null) return refuse(visit, 404, 'UnknownOperationException', 'No such path.');
   return invoke(visit, decodeURIComponent(invoked[1] as string), invoked[2] !== 'invoke');
@@ -96,47 +101,14 @@ async function invoke(visit: Visit, model: string, is_stream: boolean): Promise<
     await given.body.dump();
     return invalid('The model refuses this.');
   }
-  await sendFrames(visit, eventsIn(await given.body.text()), faults);
+  const events = told(eventsIn(await given.body.text()), faults);
+  await sendBinary(visit.res, events.map(chunkFrame), faults);
 }
 
 type Event = { type: string } & Record<string, unknown>;
 
 function eventsIn(text: string): Event[] {
   return [...text.matchAll(/^data: (.*)$/gm)].map(([, data = '']) => JSON.parse(data) as Event);
-}
-
-async function sendFrames({ res }: Visit, events: Event[], faults: Faults): Promise<void> {
-  res.writeHead(200, { 'content-type': 'application/vnd.amazon.eventstream' });
-  const after = figure(faults, 'after', 2);
-  const write = async (bytes: Buffer) => {
-    if (!faults.bytes) {
-      res.write(bytes);
-      return;
-    }
-    for (const byte of bytes) {
-      res.write(Buffer.from([byte]));
-      await turn();
-    }
-  };
-  for (const [at, event] of told(events, faults).entries()) {
-    const bytes = chunkFrame(event);
-    if (at === after) {
-      if (faults.exception) {
-        await write(exceptionFrame('throttlingException', 'Too many tokens.'));
-        break;
-      }
-      if (faults.crc) bytes.writeUInt8(bytes.readUInt8(bytes.length - 1) ^ 255, bytes.length - 1);
-      if (faults.half) {
-        await write(bytes.subarray(0, bytes.length / 2));
-        break;
-      }
-      if (faults.untyped) await write(chunkFrame({ text: 'no event' }));
-    }
-    await write(bytes);
-  }
-  // Bytes that were written before leave first.
-  await sleep(5);
-  res.end();
 }
 
 /** The events as Bedrock tells them: with metrics at their end. */

@@ -1,5 +1,5 @@
 import { type Faults, faultsOf } from '../models/faults';
-import { answerOf, lastText, standIn, type Visit } from './relay';
+import { answerOf, lastText, type Visit } from './relay';
 
 // Fronts with a wire of their own: what the sandbox's models say to a chat, for them to put into
 // their own words.
@@ -47,7 +47,7 @@ export async function saidTo(visit: Visit, chat: Chat): Promise<Said> {
   const answer = await answerOf(visit, '/v1/chat/completions', {
     ...chat,
     messages,
-    model: standIn(chat.model),
+    model: 'gpt-4o-mini',
   });
   const body = (await answer.body.json()) as Answered;
   const [choice] = body.choices;

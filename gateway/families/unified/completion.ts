@@ -1,5 +1,6 @@
 import { AppError } from '../../../domain/errors';
 import type { Usage } from '../../../domain/ledger/calls';
+import { isPlainObject, parseExact } from '../../wire/exact';
 import type { Body } from '../../wire/values';
 import type { Measured, Told } from '../reader';
 import type { Translator } from '../translation';
@@ -37,6 +38,22 @@ export function translateWhole(
 function tooLong(): AppError {
   const limit = WHOLE_MAX_BYTES / 1_048_576;
   return new AppError('upstream_failed', `The provider's answer is longer than ${limit} MiB.`);
+}
+
+/** The object that a JSON text holds, whose numbers keep their digits; undefined for any other. */
+export function readObject(text: string): Body | undefined {
+  try {
+    const value = parseExact(text.startsWith('\ufeff') ? text.slice(1) : text);
+    return isPlainObject(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Events of these texts, as a chat's stream has them. */
+export function dataFrames(texts: readonly string[]): Buffer {
+  if (texts.length === 0) return nothing;
+  return Buffer.from(texts.map((text) => `data: ${text}\n\n`).join(''));
 }
 
 /** Gives the usage of another wire to what was measured of its translation. */

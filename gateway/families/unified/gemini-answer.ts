@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { parseExact, printExact } from '../../wire/exact';
+import { printExact } from '../../wire/exact';
 import { newSseState, readFrames } from '../../wire/sse';
 import { type Body, countOf, isObject, listOf, stringOf } from '../../wire/values';
 import type { Told } from '../reader';
 import type { Translation, Translator } from '../translation';
-import { now, tellUsage, toUsage, translateWhole } from './completion';
+import { dataFrames, now, readObject, tellUsage, toUsage, translateWhole } from './completion';
 import { toGemini } from './gemini-request';
 import { geminiUsage, type Headers, servedTier } from './gemini-usage';
 
@@ -76,21 +76,12 @@ function candidatesOf({ candidates, promptFeedback }: Body): Body[] {
 function whole(headers: Headers): Translator {
   let usage: Told | undefined;
   const translate = (bytes: Buffer) => {
-    const answer = read(bytes.toString('utf8'));
+    const answer = readObject(bytes.toString('utf8'));
     if (answer === undefined || answer.error != null || !isAnswered(answer)) return bytes;
     usage = geminiUsage(answer.usageMetadata);
     return Buffer.from(printExact(toCompletion(answer, usage, headers)));
   };
   return translateWhole(translate, (measured) => tellUsage(measured, usage, false));
-}
-
-function read(text: string): Body | undefined {
-  try {
-    const value = parseExact(text.startsWith('\ufeff') ? text.slice(1) : text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }
 
 function toCompletion(answer: Body, usage: Told | undefined, headers: Headers): Body {
@@ -122,8 +113,6 @@ function toCompletion(answer: Body, usage: Told | undefined, headers: Headers): 
     ...(service_tier === undefined ? {} : { service_tier }),
   };
 }
-
-const nothing = Buffer.alloc(0);
 
 /** One candidate of a stream so far. */
 interface Choice {
@@ -207,20 +196,16 @@ class Chunks {
 function streamed(headers: Headers): Translator {
   const state = newSseState();
   const chunks = new Chunks(headers);
-  const framed = (texts: string[]) => {
-    const text = texts.map((one) => `data: ${one}\n\n`).join('');
-    return text === '' ? nothing : Buffer.from(text);
-  };
   return {
     push(chunk) {
       const texts: string[] = [];
       for (const { data } of readFrames(state, chunk)) {
-        const event = data === undefined ? undefined : read(data);
+        const event = data === undefined ? undefined : readObject(data);
         if (event !== undefined) texts.push(...chunks.translate(event));
       }
-      return framed(texts);
+      return dataFrames(texts);
     },
-    end: () => framed(chunks.end()),
+    end: () => dataFrames(chunks.end()),
     tell: (measured) => tellUsage(measured, chunks.usage, !chunks.hasEnded()),
   };
 }

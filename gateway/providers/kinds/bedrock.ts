@@ -37,6 +37,19 @@ function invokePath({ model, is_stream }: Asked): string {
   return `/model/${encodeURIComponent(model)}/invoke${is_stream ? '-with-response-stream' : ''}`;
 }
 
+/** Any model, in the words that Bedrock has for all of them; its streams are of such frames too. */
+function conversed({ region }: Place): Wire {
+  return {
+    base_url: () => `https://bedrock-runtime.${region}.amazonaws.com`,
+    key: 'bearer',
+    headers: { accept: 'application/json' },
+    families: ['chat_completions'],
+    path: ({ model, is_stream }) =>
+      `/model/${encodeURIComponent(model)}/converse${is_stream ? '-stream' : ''}`,
+    loadUnframer: async () => (await import('../event-stream.ts')).openConverseStream,
+  };
+}
+
 /** Anthropic's own wire at the second host. */
 function mantleMessages({ region }: Place): Wire {
   return {
@@ -68,5 +81,6 @@ export const bedrock: Kind = {
   wires: {
     anthropic: (place) => (place.endpoint === 'mantle' ? mantleMessages(place) : invoked(place)),
     openai: chat,
+    converse: conversed,
   },
 };

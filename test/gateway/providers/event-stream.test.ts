@@ -1,5 +1,5 @@
-import { openEventStream } from '../../../gateway/providers/event-stream';
-import { chunkFrame, frame } from '../../../sandbox/providers/frames';
+import { openConverseStream, openEventStream } from '../../../gateway/providers/event-stream';
+import { chunkFrame, eventFrame, exceptionFrame, frame } from '../../../sandbox/providers/frames';
 
 // Frames of Bedrock that are damaged, or that hold what would end a line of an event stream.
 
@@ -61,4 +61,21 @@ test('a length that no frame has is damage at once, before its bytes are waited 
     bytes.writeUInt32BE(length);
     expect(() => openEventStream().push(bytes)).toThrow(/no length/);
   }
+});
+
+test('an event of a conversation has the name that its headers say', () => {
+  const { push, end } = openConverseStream();
+  const bytes = Buffer.concat([
+    eventFrame({ messageStart: { role: 'assistant' } }),
+    // A name that would be another line of the stream is none.
+    frame({ ...event, ':event-type': 'a\n\nevent: b' }, '{}'),
+    exceptionFrame('serviceUnavailableException', 'Away'),
+  ]);
+  expect(`${push(bytes.subarray(0, 9))}${push(bytes.subarray(9))}`).toBe(
+    'event: messageStart\ndata: {"role":"assistant","p":"abcdefgh"}\n\n' +
+      'event: error\ndata: {"type":"error","error":{"type":"overloaded_error","message":"Away"}}\n\n',
+  );
+  end();
+  for (const text of ['7', 'null', '[', 'no JSON'])
+    expect(() => openConverseStream().push(frame(event, text))).toThrow();
 });

@@ -3,7 +3,7 @@ import { ask, url, visits, world } from './sold';
 
 // Chat completions spoken to providers on wires of their own: each checks what the real one would.
 
-const models = ['gemini-native', 'gcp-native'];
+const models = ['gemini-native', 'gcp-native', 'aws-converse'];
 const usage = (more = '') => `[[fault:usage prompt=1000 completion=40 cached=0 ${more}]]`;
 
 const f = {
@@ -90,39 +90,75 @@ test('a conversation that lost its signatures goes on', async () => {
 });
 
 test.each(models)('%s: an error is told in its words, with its status', async (model) => {
-  for (const [status, told] of [
-    [400, 400],
-    [429, 429],
-    [503, 503],
-  ] as const) {
+  for (const status of [400, 429, 503]) {
     for (const stream of [false, true]) {
       const text = `Hello [[fault:error status=${status}]]`;
       const asked = await ask(model, text, { stream });
-      expect([status, stream, asked.status]).toEqual([status, stream, told]);
+      expect([status, stream, asked.status]).toEqual([status, stream, status]);
       expect(JSON.parse(asked.text).error.message).toMatch(/A fault was asked for/);
     }
   }
 });
 
-test.each(models)('%s: a stream that breaks off is an error, and charged so far', async (model) => {
-  const words = `Hello to you all ${usage()}`;
-  for (const fault of ['cut after=3', 'end after=3', 'error-frame after=3']) {
-    const { status, text, charge } = await ask(model, `${words}[[fault:${fault}]]`, {
-      stream: true,
+const breaks = {
+  'gemini-native': ['cut after=3', 'end after=3', 'error-frame after=3'],
+  'aws-converse': ['exception after=3', 'crc after=3', 'half after=3'],
+};
+
+test.each(Object.entries(breaks))(
+  '%s: a stream that breaks off is an error, and charged so far',
+  async (model, faults) => {
+    const words = `Hello to you all ${usage()}`;
+    for (const fault of faults) {
+      const { status, text, charge } = await ask(model, `${words}[[fault:${fault}]]`, {
+        stream: true,
+      });
+      expect([fault, status]).toEqual([fault, 200]);
+      expect(text).toMatch(/data: \{"error":/);
+      expect(text).not.toContain('[DONE]');
+      const { actual_cost_nanos } = await charge();
+      expect(actual_cost_nanos > 0n && actual_cost_nanos < 1_000n * 2_000n + 40n * 8_000n).toBe(
+        true,
+      );
+    }
+  },
+);
+
+test.each([
+  ['gemini-native', 'error-frame after=0', 503],
+  ['aws-converse', 'overloaded after=0', 529],
+  ['aws-converse', 'overloaded after=1', 529],
+  ['aws-converse', 'exception after=1', 429],
+])('%s: %s in a stream before its first words has its status', async (model, fault, status) => {
+  const asked = await ask(model, `Hello [[fault:${fault}]]`, { stream: true });
+  const { message } = JSON.parse(asked.text).error;
+  expect([asked.status, message]).toEqual([status, expect.stringMatching(/overloaded|Too many/)]);
+});
+
+test('an ARN is one segment of the path that is signed, and what a cache gave is charged', async () => {
+  const fault = '[[fault:usage prompt=10000 completion=40 cached=8000 written=1500]]';
+  for (const stream of [false, true]) {
+    const { status, charge } = await ask('aws-converse-arn', `Hello ${fault}`, { stream });
+    expect(status).toBe(200);
+    expect(visits[0]?.path).toMatch(
+      /^\/model\/arn%3Aaws%3A[\w%-]+%2Fclaude%2Fx1\/converse(?:-stream)?$/,
+    );
+    expect(visits[0]?.path.endsWith('-stream')).toBe(stream);
+    const { usage: told, actual_cost_nanos } = await charge();
+    expect(told).toMatchObject({
+      ...{ prompt_tokens: 10_000, cached_tokens: 8_000, cache_write_tokens: 1_500 },
     });
-    expect([fault, status]).toEqual([fault, 200]);
-    expect(text).toMatch(/data: \{"error":/);
-    expect(text).not.toContain('[DONE]');
-    const { actual_cost_nanos } = await charge();
-    expect(actual_cost_nanos > 0n && actual_cost_nanos < 1_000n * 2_000n + 40n * 8_000n).toBe(true);
+    expect(actual_cost_nanos).toBe(500n * 3_000n + 8_000n * 300n + 1_500n * 3_750n + 40n * 15_000n);
   }
 });
 
-test('an overload in a stream before its first words is told as such', async () => {
-  const { status, text } = await ask('gemini-native', 'Hello [[fault:error-frame after=0]]', {
-    stream: true,
-  });
-  expect([status, JSON.parse(text).error.message]).toEqual([503, 'The model is overloaded.']);
+test('a guardrail that steps in is a filter', async () => {
+  for (const stream of [false, true]) {
+    const { text } = await ask('aws-converse', 'Hello [[fault:guardrail]]', { stream });
+    expect(text).toContain(
+      '"finish_reason":"content_filter","native_finish_reason":"guardrail_intervened"',
+    );
+  }
 });
 
 test.each(['', 'reasoning=30', 'reasoning=30 within', 'reasoning=30 beside'])(
@@ -177,9 +213,9 @@ test('a prompt or an answer that is filtered ends so, and is charged', async () 
   }
 });
 
-test('frames may be split at every byte', async () => {
+test.each(models)('%s: frames may be split at every byte', async (model) => {
   const text = `Hello ${usage()}[[fault:bytes crlf]]`;
-  const { status, text: told, charge } = await ask('gemini-native', text, { stream: true });
+  const { status, text: told, charge } = await ask(model, text, { stream: true });
   expect([status, told]).toEqual([200, expect.stringContaining('[DONE]')]);
   expect((await charge()).actual_cost_nanos).toBe(1_000n * 2_000n + 40n * 8_000n);
 });

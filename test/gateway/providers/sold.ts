@@ -69,6 +69,18 @@ export const targets = () => {
       models: [{ name: 'aws-chat', upstream: 'openai.gpt-oss-120b-1:0', price_as: 'chat' }],
     },
     {
+      id: 'aws-converse',
+      kind: 'bedrock',
+      shape: 'converse',
+      region,
+      base_url: `${origin}/bedrock`,
+      auth: { aws },
+      models: [
+        { name: 'aws-converse', upstream: 'amazon.nova-pro-v1:0', price_as: 'chat' },
+        { ...claude, name: 'aws-converse-arn', upstream: arn },
+      ],
+    },
+    {
       id: 'gcp-claude',
       kind: 'vertex',
       shape: 'anthropic',
@@ -242,7 +254,9 @@ export async function ask(
   const is_message = /claude|foundry|aws-key|aws-arn/.test(model);
   const fields = { model, ...(stream ? { stream } : {}), ...more.body };
   const body = is_message ? message(text, fields) : chat(text, fields);
-  const chat_path = /native/.test(model) ? '/v1/unified/chat/completions' : '/v1/chat/completions';
+  const chat_path = /native|converse/.test(model)
+    ? '/v1/unified/chat/completions'
+    : '/v1/chat/completions';
   const path_of = is_message ? '/v1/messages' : chat_path;
   visits.length = 0;
   const answer = await post(`${at}${path_of}`, caller, body, more.headers);

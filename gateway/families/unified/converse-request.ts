@@ -1,0 +1,151 @@
+import { printExact } from '../../wire/exact';
+import { type Body, listOf, stringOf } from '../../wire/values';
+import { conversation } from './conversation';
+import {
+  checkParallel,
+  checkTypes,
+  choiceOf,
+  exactly,
+  formatOf,
+  type Given,
+  stopsOf,
+  toolOf,
+} from './members';
+import { refuseOthers, shown, unavailable } from './words';
+
+/**
+ * A chat completion's request in the words of Bedrock's Converse. What that has no word for is left
+ * out if it changes no answer, and refused if it does.
+ */
+export function toConverse(given: Given): Body {
+  const { body } = given;
+  checkTypes(body);
+  refuseOthers(body);
+  checkParallel(body);
+  const { system, messages } = conversation(body.messages);
+  let documents = 0;
+  const nameDocument = () => {
+    documents += 1;
+    return `document-${documents}`;
+  };
+  const request: Body = {
+    messages: messages.map(({ role, content }) => ({
+      role,
+      content: content.flatMap((block) => blocksOf(block, nameDocument)),
+    })),
+  };
+  if (system.length > 0) request.system = system.flatMap((block) => blocksOf(block, nameDocument));
+  const config = inferenceConfig(body);
+  if (Object.keys(config).length > 0) request.inferenceConfig = config;
+  const has_calls = messages.some(({ content }) => content.some(isOfTool));
+  const toolConfig = tools(given, has_calls);
+  if (toolConfig !== undefined) request.toolConfig = toolConfig;
+  const outputConfig = output(given);
+  if (Object.keys(outputConfig).length > 0) request.outputConfig = outputConfig;
+  const serviceTier = tier(body.service_tier);
+  return serviceTier === undefined ? request : { ...request, serviceTier };
+}
+
+const isOfTool = ({ type }: Body) => type === 'tool_use' || type === 'tool_result';
+
+/** A block with the point behind it up to which a cache is to hold. */
+function blocksOf(block: Body, nameDocument: () => string): Body[] {
+  const { ttl } = (block.cache_control ?? {}) as Body;
+  const point = { cachePoint: { type: 'default', ...(ttl == null ? {} : { ttl }) } };
+  return [blockOf(block, nameDocument), ...(block.cache_control == null ? [] : [point])];
+}
+
+function blockOf(block: Body, nameDocument: () => string): Body {
+  if (block.type === 'text') return { text: block.text };
+  if (block.type === 'tool_use') {
+    const { id: toolUseId, name, input } = block;
+    return { toolUse: { toolUseId, name, input } };
+  }
+  if (block.type === 'tool_result') {
+    const content = listOf(block.content).map((one) => blockOf(one, nameDocument));
+    // A result of nothing is an object without members, as it must be something.
+    const said = content.length > 0 ? content : [{ json: {} }];
+    return { toolResult: { toolUseId: block.tool_use_id, content: said } };
+  }
+  const { type, media_type, data } = block.source as Body;
+  if (type === 'url') throw unavailable('messages', 'A picture or file at an address');
+  if (block.type === 'image') {
+    const format = stringOf(media_type).replace('image/', '');
+    return { image: { format, source: { bytes: data } } };
+  }
+  const is_text = type === 'text';
+  const bytes = is_text ? Buffer.from(stringOf(data)).toString('base64') : data;
+  // The name is read by the model, so it says nothing.
+  const name = nameDocument();
+  return { document: { format: is_text ? 'txt' : 'pdf', name, source: { bytes } } };
+}
+
+/** The one wire takes temperatures up to 2, the other up to 1. */
+function inferenceConfig(body: Body): Body {
+  const { temperature, top_p, stop } = body;
+  const named: Body = {
+    maxTokens: body.max_completion_tokens ?? body.max_tokens,
+    temperature: temperature == null ? undefined : Math.min(temperature as number, 1),
+    topP: top_p,
+    stopSequences: stop == null ? undefined : stopsOf(stop),
+  };
+  return Object.fromEntries(Object.entries(named).filter(([, value]) => value != null));
+}
+
+function tools(given: Given, has_calls: boolean): Body | undefined {
+  const all = listOf(exactly(given, 'tools')).map(toolOf);
+  const choice = choiceOf(given.body.tool_choice);
+  if (all.length === 0) return undefined;
+  if (choice === 'none') {
+    // Without tools none is called; a conversation that has called some must name them.
+    if (has_calls) throw unavailable('tool_choice', '"tool_choice": "none" behind calls of tools');
+    return undefined;
+  }
+  const toolChoice = choice === undefined ? undefined : chosen(choice);
+  return {
+    tools: all.map(({ name, description, strict, schema }) => ({
+      toolSpec: {
+        name,
+        ...(description == null ? {} : { description }),
+        inputSchema: { json: schema },
+        ...(strict == null ? {} : { strict }),
+      },
+    })),
+    ...(toolChoice && { toolChoice }),
+  };
+}
+
+function chosen(choice: Exclude<ReturnType<typeof choiceOf>, undefined | 'none'>): Body {
+  if (typeof choice === 'object') return { tool: { name: choice.name } };
+  return choice === 'required' ? { any: {} } : { auto: {} };
+}
+
+const efforts = new Set<unknown>(['low', 'medium', 'high', 'xhigh', 'max']);
+
+/** The form of the answer, and how much thought goes into it. */
+function output(given: Given): Body {
+  const { reasoning_effort: effort } = given.body;
+  const format = formatOf(exactly(given, 'response_format'));
+  if (format?.type === 'json_object')
+    throw unavailable('response_format', '"response_format" of type "json_object"');
+  if (effort != null && !efforts.has(effort))
+    throw unavailable('reasoning_effort', `The effort "${shown(effort)}"`);
+  return {
+    ...(format && { textFormat: textFormat(format.schema, format.name) }),
+    ...(effort == null ? {} : { effort }),
+  };
+}
+
+/** That wire takes the schema as a text. */
+function textFormat(schema: Body, name: unknown): Body {
+  const jsonSchema = { schema: printExact(schema), ...(name == null ? {} : { name }) };
+  return { type: 'json_schema', structure: { jsonSchema } };
+}
+
+const tiers = new Set<unknown>(['default', 'flex', 'priority']);
+
+function tier(given: unknown): Body | undefined {
+  if (given == null || given === 'auto') return undefined;
+  if (!tiers.has(given)) throw unavailable('service_tier', `The service tier "${shown(given)}"`);
+  return { type: given };
+}
