@@ -30,9 +30,14 @@ interface Told {
   name: string;
   text?: string;
   events?: string[];
-  broken?: string;
+  broken?: string | object;
   status?: number;
   error?: string;
+  call?: object;
+  usage?: object;
+  streamed?: string;
+  finish?: string;
+  refused?: object;
 }
 
 async function toldByClients(TOKEN: string): Promise<Map<string, Told>> {
@@ -61,7 +66,12 @@ test('the clients of the vendors prove the sandbox, and the gateway sends what t
   const [token = ''] = options.vertex.tokens.keys();
   visits.length = 0;
   const told = await toldByClients(token);
-  const theirs = { bedrock: sentBy('/bedrock'), vertex: sentBy('/vertex') };
+  const theirs = {
+    bedrock: sentBy('/bedrock').filter(({ at }) => !at.includes('/converse')),
+    converse: sentBy('/bedrock').filter(({ at }) => at.includes('/converse')),
+    vertex: sentBy('/vertex'),
+    gemini: sentBy('/gemini'),
+  };
   for (const name of ['bedrock, signed', 'bedrock, an ARN', 'bedrock, by its key', 'vertex']) {
     const { text, events, error, broken } = told.get(name) as Told;
     expect([name, error]).toEqual([name, undefined]);
@@ -73,6 +83,28 @@ test('the clients of the vendors prove the sandbox, and the gateway sends what t
   expect(told.get('bedrock, a wrong key')).toMatchObject({
     status: 403,
     error: expect.stringContaining('signature'),
+  });
+
+  expect(told.get('converse')).toMatchObject({
+    text: expect.stringContaining('Hello'),
+    call: { name: 'f', input: { a: 'Call' } },
+    usage: { inputTokens: expect.any(Number), outputTokens: expect.any(Number) },
+    events: expect.arrayContaining([
+      'messageStart',
+      'contentBlockDelta',
+      'messageStop',
+      'metadata',
+    ]),
+    broken: { name: 'ThrottlingException', message: expect.stringContaining('Too many tokens.') },
+    refused: { name: 'ThrottlingException' },
+  });
+  expect(told.get('gemini')).toMatchObject({
+    text: expect.stringContaining('Hello'),
+    streamed: expect.stringContaining('Hello'),
+    finish: 'STOP',
+    call: { name: 'f', args: { a: 'Call' } },
+    usage: { promptTokenCount: expect.any(Number), candidatesTokenCount: expect.any(Number) },
+    refused: { status: 429, message: expect.stringContaining('A fault was asked for') },
   });
 
   // As the clients of Claude's maker name it.
@@ -91,4 +123,25 @@ test('the clients of the vendors prove the sandbox, and the gateway sends what t
   }
   expect(ours.bedrock).toEqual(theirs.bedrock.slice(0, 6));
   expect(ours.vertex).toEqual(theirs.vertex);
+
+  // What is translated is what the vendors' clients send.
+  const tool = {
+    type: 'function',
+    function: { name: 'f', parameters: { type: 'object', properties: { a: { type: 'string' } } } },
+  };
+  for (const [model, prefix, sent] of [
+    ['aws-converse', '/bedrock', theirs.converse],
+    ['gemini-native', '/gemini', theirs.gemini],
+  ] as const) {
+    const translated: object[] = [];
+    for (const [text, stream, more] of [
+      ['Hello', false, {}],
+      ['Call', false, { tools: [tool], tool_choice: 'required' }],
+      ['Hello', true, {}],
+    ] as const) {
+      await ask(model, text, { stream, body: { max_tokens: 64, ...more } });
+      translated.push(...sentBy(prefix));
+    }
+    expect(translated).toEqual(sent);
+  }
 }, 300_000);

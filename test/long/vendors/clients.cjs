@@ -1,6 +1,13 @@
 // What the vendors' own clients say to the sandbox of their providers, as lines of JSON.
 const { AnthropicBedrock } = require('@anthropic-ai/bedrock-sdk');
 const { AnthropicVertex } = require('@anthropic-ai/vertex-sdk');
+const {
+  BedrockRuntimeClient,
+  ConverseCommand,
+  ConverseStreamCommand,
+} = require('@aws-sdk/client-bedrock-runtime');
+const { GoogleGenAI } = require('@google/genai');
+const { NodeHttpHandler } = require('@smithy/node-http-handler');
 
 const { ORIGIN, TOKEN } = process.env;
 const body = { max_tokens: 64, messages: [{ role: 'user', content: 'Hello' }] };
@@ -30,7 +37,96 @@ const clients = {
   ],
 };
 
+const tool = { type: 'object', properties: { a: { type: 'string' } } };
+
+/** Bedrock's Converse, asked as AWS's own client asks. */
+async function converse() {
+  const client = new BedrockRuntimeClient({
+    region: 'eu-west-1',
+    endpoint: `${ORIGIN}/bedrock`,
+    credentials: { accessKeyId: 'AKIATEST', secretAccessKey: 'aws-secret' },
+    maxAttempts: 1,
+    // Its own choice is HTTP/2, which the sandbox does not speak.
+    requestHandler: new NodeHttpHandler(),
+  });
+  const asked = (text, more = {}) => ({
+    modelId: 'amazon.nova-pro-v1:0',
+    messages: [{ role: 'user', content: [{ text }] }],
+    inferenceConfig: { maxTokens: 64 },
+    ...more,
+  });
+  const whole = await client.send(new ConverseCommand(asked('Hello')));
+  const toolSpec = { name: 'f', inputSchema: { json: tool } };
+  const toolConfig = { tools: [{ toolSpec }], toolChoice: { any: {} } };
+  const called = await client.send(new ConverseCommand(asked('Call', { toolConfig })));
+  const streamed = await client.send(new ConverseStreamCommand(asked('Hello')));
+  const events = [];
+  for await (const event of streamed.stream) events.push(...Object.keys(event));
+  const failing = asked('Hi [[fault:exception after=2 ]]');
+  const broken = await failureOf(async () => {
+    const { stream } = await client.send(new ConverseStreamCommand(failing));
+    for await (const _ of stream);
+  });
+  const refused = await failureOf(() =>
+    client.send(new ConverseCommand(asked('Hi [[fault:throttled]]'))),
+  );
+  return {
+    text: whole.output.message.content[0].text,
+    call: called.output.message.content[0].toolUse,
+    usage: whole.usage,
+    events,
+    broken,
+    refused,
+  };
+}
+
+/** Gemini on its own wire, asked as Google's own client asks. */
+async function gemini() {
+  const ai = new GoogleGenAI({
+    apiKey: 'upstream-secret',
+    httpOptions: { baseUrl: `${ORIGIN}/gemini` },
+  });
+  const asked = (text, more = {}) => ({
+    model: 'gemini-3.8-flash',
+    contents: [{ role: 'user', parts: [{ text }] }],
+    config: { maxOutputTokens: 64, ...more },
+  });
+  const whole = await ai.models.generateContent(asked('Hello'));
+  const declared = { functionDeclarations: [{ name: 'f', parametersJsonSchema: tool }] };
+  const toolConfig = { functionCallingConfig: { mode: 'ANY' } };
+  const called = await ai.models.generateContent(asked('Call', { tools: [declared], toolConfig }));
+  let text = '';
+  let finish;
+  for await (const chunk of await ai.models.generateContentStream(asked('Hello'))) {
+    text += chunk.text ?? '';
+    finish = chunk.candidates?.[0]?.finishReason ?? finish;
+  }
+  const refused = await failureOf(() =>
+    ai.models.generateContent(asked('Hi [[fault:error status=429]]')),
+  );
+  const usage = whole.usageMetadata;
+  return {
+    text: whole.text,
+    call: called.functionCalls[0],
+    usage,
+    streamed: text,
+    finish,
+    refused,
+  };
+}
+
+async function failureOf(ask) {
+  try {
+    await ask();
+  } catch (error) {
+    return { name: error.name, status: error.status, message: String(error.message) };
+  }
+  return undefined;
+}
+
 async function main() {
+  for (const [name, ask] of Object.entries({ converse, gemini }))
+    process.stdout.write(`${JSON.stringify({ name, ...(await ask()) })}\n`);
   for (const [name, [client, model]] of Object.entries(clients)) {
     const told = { name };
     try {
