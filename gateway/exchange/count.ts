@@ -2,7 +2,7 @@ import type { Limited } from '../call/call';
 import { inCallSpan } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { namesOthers } from '../stages/stored';
-import { secretsIn } from '../upstreams/credentials/outbound';
+import { answerTo, secretsIn } from '../upstreams/credentials/outbound';
 import { refusedBody, upstreamError } from '../upstreams/errors';
 import { type Candidate, serves } from '../upstreams/targets';
 import { isObject } from '../wire/values';
@@ -86,32 +86,33 @@ function askOf(
 async function ask(call: Limited, candidate: Candidate, signal: AbortSignal): Promise<Told> {
   const { target } = candidate;
   const { path, headers, body } = sentTo(call, candidate);
-  const signed = await target.credential.headersFor?.({ method: 'POST', path, body });
-  const answer = await target.pool.request({
-    origin: target.origin,
-    method: 'POST',
-    path,
-    headers: { ...headers, ...signed },
-    body,
-    headersTimeout: target.first_byte_ms,
-    bodyTimeout: target.first_byte_ms,
-    signal,
-  });
-  const { statusCode: status, headers: told } = answer;
-  const secrets = secretsIn({ ...target.credential.headers, ...signed });
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of answer.body) {
-    bytes += (chunk as Buffer).length;
-    if (bytes <= ANSWER_MAX_BYTES) {
-      chunks.push(chunk as Buffer);
-      continue;
+  return answerTo(target.credential, { method: 'POST', path, body }, async (signed) => {
+    const answer = await target.pool.request({
+      origin: target.origin,
+      method: 'POST',
+      path,
+      headers: { ...headers, ...signed },
+      body,
+      headersTimeout: target.first_byte_ms,
+      bodyTimeout: target.first_byte_ms,
+      signal,
+    });
+    const { statusCode: status, headers: told } = answer;
+    const secrets = secretsIn({ ...target.credential.headers, ...signed });
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of answer.body) {
+      bytes += (chunk as Buffer).length;
+      if (bytes <= ANSWER_MAX_BYTES) {
+        chunks.push(chunk as Buffer);
+        continue;
+      }
+      // Some servers repeat what they refuse, so the length of an error is the client's doing.
+      if (status >= 400) return { status, headers: {}, body: Buffer.alloc(0), secrets };
+      throw new Error('Its answer is too long for a count.');
     }
-    // Some servers repeat what they refuse, so the length of an error is the client's doing.
-    if (status >= 400) return { status, headers: {}, body: Buffer.alloc(0), secrets };
-    throw new Error('Its answer is too long for a count.');
-  }
-  return { status, headers: told, body: Buffer.concat(chunks), secrets };
+    return { status, headers: told, body: Buffer.concat(chunks), secrets };
+  });
 }
 
 function refusedBy({ secrets, ...refusal }: Told): Refused {

@@ -4,11 +4,11 @@ import type { Funded } from '../call/call';
 import { inCallSpan, noteTrouble } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { refused } from '../stages/outcome';
-import { secretsIn, withoutTokens } from '../upstreams/credentials/outbound';
+import { refusesCredential, secretsIn, withoutTokens } from '../upstreams/credentials/outbound';
 import type { Candidate } from '../upstreams/targets';
 import { Exchange, type Trouble } from './exchange';
 import { type Sent, sentTo } from './outgoing';
-import { answerRefusal, type Refusal, refusesCredential } from './refusals';
+import { answerRefusal, type Refusal } from './refusals';
 
 /**
  * The stage that sends the request upstream and streams the answer back; it ends when both sides

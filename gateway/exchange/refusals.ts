@@ -52,13 +52,6 @@ export function withoutSecrets(refused: Refused, secrets: readonly string[]): Re
   };
 }
 
-/** True if a refusal speaks of the credential that was sent, and another one may be taken. */
-export function refusesCredential({ status, headers }: Refusal): boolean {
-  if (status === 401) return true;
-  const type = String(headers['x-amzn-errortype'] ?? '');
-  return status === 403 && /^(?:ExpiredToken|UnrecognizedClient)/.test(type);
-}
-
 /**
  * Answers the client with what its provider said. Throws our own refusal where the client is not
  * told that, or the provider said nothing.

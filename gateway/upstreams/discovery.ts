@@ -3,7 +3,7 @@ import type { Logger } from '../../runtime/log';
 import { discoveryOf, type ServedModel, type TargetSettings } from '../config/targets';
 import type { Shape, Wire } from '../providers/kind';
 import { isObject, listOf, stringOf } from '../wire/values';
-import { type Credential, withoutTokens } from './credentials/outbound';
+import { answerTo, type Credential, withoutTokens } from './credentials/outbound';
 
 // The models that a target's own server lists.
 
@@ -125,30 +125,35 @@ export class Discovery {
     const list = shape === 'anthropic' ? ANTHROPIC_LIST : '/models';
     const more = list.includes('?') ? query.replace('?', '&') : query;
     const path = `${base_path}${list}${more}`;
-    const signed = await credential.headersFor?.({ method: 'GET', path, body: Buffer.alloc(0) });
-    const answer = await pool.request({
-      origin,
-      method: 'GET',
-      path,
-      headers: { ...headers, ...signed },
-      headersTimeout: LIMIT_MS,
-      bodyTimeout: LIMIT_MS,
-      signal: AbortSignal.timeout(LIMIT_MS),
+    const outbound = { method: 'GET', path, body: Buffer.alloc(0) } as const;
+    const { status, body } = await answerTo(credential, outbound, async (signed) => {
+      const answer = await pool.request({
+        origin,
+        method: 'GET',
+        path,
+        headers: { ...headers, ...signed },
+        headersTimeout: LIMIT_MS,
+        bodyTimeout: LIMIT_MS,
+        signal: AbortSignal.timeout(LIMIT_MS),
+      });
+      return { status: answer.statusCode, headers: answer.headers, body: await whole(answer.body) };
     });
-    const chunks: Buffer[] = [];
-    let bytes = 0;
-    for await (const chunk of answer.body) {
-      bytes += (chunk as Buffer).length;
-      if (bytes > LIST_MAX_BYTES) throw new Error('The list is longer than 4 MiB.');
-      chunks.push(chunk as Buffer);
-    }
-    if (answer.statusCode === 401 || answer.statusCode === 403)
-      throw new Error(`It answered ${answer.statusCode}: look at "auth" of this target.`);
-    if (answer.statusCode !== 200) throw new Error(`It answered ${answer.statusCode}.`);
-    return idsIn(Buffer.concat(chunks).toString('utf8'), wire.list_prefix).filter((id) =>
-      name_form.test(id),
-    );
+    if (status === 401 || status === 403)
+      throw new Error(`It answered ${status}: look at "auth" of this target.`);
+    if (status !== 200) throw new Error(`It answered ${status}.`);
+    return idsIn(body, wire.list_prefix).filter((id) => name_form.test(id));
   }
+}
+
+async function whole(body: AsyncIterable<unknown>): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += (chunk as Buffer).length;
+    if (bytes > LIST_MAX_BYTES) throw new Error('The list is longer than 4 MiB.');
+    chunks.push(chunk as Buffer);
+  }
+  return Buffer.concat(chunks).toString('utf8');
 }
 
 /** The names in an answer: a list in `data`, or alone. */

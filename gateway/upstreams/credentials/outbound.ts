@@ -24,6 +24,35 @@ export interface Credential {
   refuse?(sent: Headers): boolean;
 }
 
+/** The head of an answer, as far as it speaks of a credential. */
+interface Answered {
+  status: number;
+  headers: Readonly<Record<string, string | string[] | undefined>>;
+}
+
+/** True if a refusal speaks of the credential that was sent, and another one may be taken. */
+export function refusesCredential({ status, headers }: Answered): boolean {
+  if (status === 401) return true;
+  const type = String(headers['x-amzn-errortype'] ?? '');
+  return status === 403 && /^(?:ExpiredToken|UnrecognizedClient)/.test(type);
+}
+
+/**
+ * What is answered to a request with the headers that say who asks. A credential that is no longer
+ * taken is renewed, and the request sent once more.
+ */
+export async function answerTo<Answer extends Answered>(
+  credential: Credential,
+  outbound: Outbound,
+  send: (signed: Headers | undefined) => Promise<Answer>,
+): Promise<Answer> {
+  const signed = await credential.headersFor?.(outbound);
+  const answer = await send(signed);
+  const is_stale =
+    signed !== undefined && refusesCredential(answer) && credential.refuse?.(signed) === true;
+  return is_stale ? send(await credential.headersFor?.(outbound)) : answer;
+}
+
 const SHOWN_CHARACTERS = 300;
 
 /** A message of a failure for the log, without what looks like a token or a key. */

@@ -1,5 +1,11 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import pino from 'pino';
 import { many } from '../../../domain/sql';
+import { listen } from '../../../runtime/listen';
+import { gatewayKey, message, post } from '../../support/gateway';
 import { openReceiver, type Receiver } from '../../support/telemetry/otlp';
 import { until } from '../../support/until';
 import { otlp } from '../telemetry/traces';
@@ -40,6 +46,51 @@ test('a good token that is refused all the same costs each call two attempts, an
   }
   expect(vertex.tokens.size).toBe(tokens + 1);
   vertex.tokens.set = given;
+}, 60_000);
+
+test('counts of tokens and lists of models renew a key that is no longer taken', async () => {
+  const asked: string[] = [];
+  let taken = '';
+  let next = 'new-key';
+  const server = createServer((req, res) => {
+    const key = String(req.headers['x-api-key']);
+    // Replaced while a request is under way.
+    if (next !== '') replace(next);
+    next = '';
+    asked.push(`${req.url} ${key}`);
+    const is_list = req.url?.startsWith('/v1/models') === true;
+    res.writeHead(key === taken ? 200 : 401, { 'content-type': 'application/json' });
+    if (key !== taken) res.end('{"type":"error","error":{"type":"authentication_error"}}');
+    else res.end(JSON.stringify(is_list ? { data: [{ id: 'listed' }] } : { input_tokens: 77 }));
+  });
+  const base_url = `http://127.0.0.1:${await listen(server, 0)}`;
+  const file = path.join(mkdtempSync(path.join(tmpdir(), 'svc-renewals-')), 'key');
+  const replace = (key: string) => {
+    taken = key;
+    writeFileSync(file, key);
+  };
+  replace('old-key');
+  const row = { id: 'own', kind: 'vllm', shape: 'anthropic', base_url, auth: { key_file: file } };
+  const at = await openSold({}, [{ ...row, discover: true }]);
+  const caller = await gatewayKey(world.api, world.org.org_id);
+  const count = async (model: string) => {
+    const { max_tokens: _, ...body } = message('Hello', { model });
+    return (await post(`${at}/v1/messages/count_tokens`, caller, body)).text;
+  };
+  const [list, counts] = ['/v1/models?limit=1000', '/v1/messages/count_tokens'];
+  expect(asked).toEqual([`${list} old-key`, `${list} new-key`]);
+  expect(await count('listed')).toBe('{"input_tokens":77}');
+  next = 'third-key';
+  asked.length = 0;
+  expect(await count('listed')).toBe('{"input_tokens":77}');
+  expect(asked).toEqual([`${counts} new-key`, `${counts} third-key`]);
+  // A key that is no better is not tried again.
+  taken = 'none';
+  asked.length = 0;
+  expect(await count('listed')).not.toBe('{"input_tokens":77}');
+  expect(asked).toEqual([`${counts} third-key`]);
+  server.closeAllConnections();
+  server.close();
 }, 60_000);
 
 test('no key and no token stands in a line, a span, an event or an answer', async () => {
