@@ -39,9 +39,7 @@ export function familyTable(): string {
     { asked: 'POST `/mcp`, `/mcp/<name>`', family: mcp, streams: 'as its server answers' },
   ];
   const lines = rows.map(({ asked, family, streams }) => {
-    const words = charged[family.name];
-    if (words === undefined) throw new Error(`The family ${family.name} has no words.`);
-    const governed = governedBy(family);
+    const { words, governed } = factsOf(family);
     const wire = family === mcp ? 'MCP' : family.shapes.join(', ');
     // Each runs the whole pipeline, whose limits leave none out; of MCP only what is paid for does.
     const limited = family === mcp ? 'tool calls by all tiers, the rest by address' : 'all tiers';
@@ -50,6 +48,13 @@ export function familyTable(): string {
   const head =
     '| Route | Providers of shape | Policy packs look at | Priced by | Limited | Streamed |';
   return [head, '|---|---|---|---|---|---|', ...lines].join('\n');
+}
+
+/** What is said of a family wherever its routes stand in a table. */
+export function factsOf(family: Family) {
+  const words = charged[family.name];
+  if (words === undefined) throw new Error(`The family ${family.name} has no words.`);
+  return { words, governed: governedBy(family), streams: streamsOf(family) };
 }
 
 function governedBy(family: Family): string {
@@ -66,8 +71,11 @@ function isPriced(route: Route): route is Route & { family: Family } {
 }
 
 function rowOf({ method, path: route, family }: Route & { family: Family }): Row {
-  const streams = family.may_stream ? 'if asked' : family.is_binary ? 'bytes, or events' : 'no';
-  return { asked: `${method} \`${route}\``, family, streams };
+  return { asked: `${method} \`${route}\``, family, streams: streamsOf(family) };
+}
+
+function streamsOf({ may_stream, is_binary }: Family): string {
+  return may_stream ? 'if asked' : is_binary ? 'bytes, or events' : 'no';
 }
 
 function socketRow(route: string): Row {

@@ -1,8 +1,12 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { root } from '../runtime/root';
+import { families } from './families/table';
+import { factsOf } from './family-table';
+import { harmless } from './providers/harmless';
 import type { Kind, Place, Shape, Wire } from './providers/kind';
 import { kinds } from './providers/table';
+import { serves } from './upstreams/targets';
 
 // Stands in the place of what a target says of its own place.
 const shown: Required<Place> = {
@@ -54,25 +58,79 @@ function headerOf({ key }: Wire): string {
 }
 
 function changesOf(wire: Wire): string {
-  const { drop = [], drop_empty = [], drop_inside = {}, rename = {}, refuses = [], betas } = wire;
-  const inner = Object.entries(drop_inside).flatMap(([name, all]) =>
-    all.map((one) => `${name}.${one}`),
-  );
-  const named = [...drop, ...drop_empty.map((name) => `empty ${name}`), ...inner];
+  const { drop_empty = [], rename = {}, refuses = [], lacks = [], betas } = wire;
+  const named = [...droppedBy(wire), ...drop_empty.map((name) => `empty ${name}`)];
   const renamed = Object.entries(rename).map(([from, to]) => `${from} → ${to}`);
-  const refused = refuses.map((name) => `422: ${name}`);
+  const refused = [...lacks, ...refuses].map((name) => `422: ${name}`);
   const listed = Array.isArray(betas) ? ['betas that it does not know'] : [];
   return [...named, ...renamed, ...refused, ...listed].join(', ') || 'nothing';
 }
 
-const markers = /(<!-- kinds: npm run kinds -->\n).*(\n<!-- end -->)/s;
-
-/** The document with the table in its place. */
-export function withKindTable(text: string): string {
-  return text.replace(markers, (_, before, after) => before + kindTable() + after);
+/** Why members are left out, one row each, with the kinds that do so. */
+export function harmlessTable(): string {
+  const rows = Object.entries(harmless).map(([name, reason]) => {
+    const wires = everyWire().filter(({ wire }) => droppedBy(wire).includes(name));
+    return `| \`${name}\` | ${reason} | ${namesOf(wires)} |`;
+  });
+  return ['| Left out | Because it | By |', '|---|---|---|', ...rows].join('\n');
 }
 
-/** Run as a program: writes the table into its document. */
+/** The members that a wire leaves out, those inside of others included. */
+export function droppedBy({ drop = [], drop_inside = {} }: Wire): string[] {
+  const inner = Object.entries(drop_inside).flatMap(([name, all]) =>
+    all.map((one) => `${name}.${one}`),
+  );
+  return [...drop, ...inner];
+}
+
+/** What is governed, streamed and priced, one row a family, with the kinds that serve it. */
+export function servedTable(): string {
+  const rows = families.map((family) => {
+    const wires = everyWire().filter(({ shape, wire }) => serves({ shape, wire }, family));
+    const { governed, streams, words } = factsOf(family);
+    return `| \`${family.name}\` | ${namesOf(wires)} | ${governed} | ${streams} | ${words} |`;
+  });
+  const head = '| Family | Kinds | Policy packs look at | Streamed | Priced by |';
+  return [head, '|---|---|---|---|---|', ...rows].join('\n');
+}
+
+/** Each way into each kind. */
+export function everyWire(): { name: string; shape: Shape; wire: Wire }[] {
+  return [...kinds.values()].flatMap((kind) =>
+    Object.entries(kind.wires).flatMap(([shape, wire]) =>
+      placesOf(kind).map((place) => ({
+        name: kind.name,
+        shape: shape as Shape,
+        wire: wire(place),
+      })),
+    ),
+  );
+}
+
+/** The kinds of ways, with the shape of those that are not a kind's first. */
+function namesOf(wires: readonly { name: string; shape: Shape }[]): string {
+  const names = wires.map(({ name, shape }) => {
+    const [first] = Object.keys(kinds.get(name)?.wires ?? {});
+    return shape === first ? name : `${name} (${shape})`;
+  });
+  return [...new Set(names)].join(', ') || 'none';
+}
+
+const tables: readonly [name: string, table: () => string][] = [
+  ['kinds', kindTable],
+  ['left out', harmlessTable],
+  ['families', servedTable],
+];
+
+/** The document with the tables in their places. */
+export function withKindTable(text: string): string {
+  return tables.reduce((document, [name, table]) => {
+    const markers = new RegExp(`(<!-- ${name}: npm run kinds -->\\n).*?(<!-- end -->)`, 's');
+    return document.replace(markers, (_, before, after) => `${before}${table()}\n${after}`);
+  }, text);
+}
+
+/** Run as a program: writes the tables into their document. */
 export function main(): void {
   const file = path.join(root, 'docs/providers.md');
   writeFileSync(file, withKindTable(readFileSync(file, 'utf8')));

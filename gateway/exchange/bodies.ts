@@ -10,9 +10,9 @@ interface Fitted {
 }
 
 /** True if the wire takes a body of its family as it is. */
-export function takesAsIs({ drop, drop_empty, rename, drop_inside, members }: Wire): boolean {
+export function takesAsIs({ drop, lacks, drop_empty, rename, drop_inside, members }: Wire) {
   const is_plain = drop_empty === undefined && drop_inside === undefined && members === undefined;
-  return is_plain && !drop?.length && Object.keys(rename ?? {}).length === 0;
+  return is_plain && !drop?.length && !lacks?.length && Object.keys(rename ?? {}).length === 0;
 }
 
 /**
@@ -20,7 +20,9 @@ export function takesAsIs({ drop, drop_empty, rename, drop_inside, members }: Wi
  * those that it wants beside them. The values that stay keep their bytes.
  */
 export function fitted(text: string, wire: Wire, asked: Asked): Fitted {
-  const { drop = [], drop_empty = [], rename = {}, drop_inside, members } = wire;
+  const { drop_empty = [], rename = {}, drop_inside, members } = wire;
+  // What it lacks says nothing by now.
+  const drop = [...(wire.drop ?? []), ...(wire.lacks ?? [])];
   const added = members?.(asked) ?? {};
   const parts = new Map<string, string>();
   const left_out: string[] = [];

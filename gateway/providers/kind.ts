@@ -73,6 +73,11 @@ export interface Wire {
   usage?: (told: Readonly<Record<string, unknown>>) => Record<string, unknown>;
   /** Members of a body that it refuses and that change no answer: they are left out. */
   drop?: readonly string[];
+  /**
+   * Members that it refuses and that change the answer: 422, unless they say the same as their
+   * absence; then they are left out.
+   */
+  lacks?: readonly string[];
   /** Members that change who serves or what it costs behind the gateway's back: 422. */
   refuses?: readonly string[];
   /** Members that are left out where they hold an empty list. */

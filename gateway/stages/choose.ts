@@ -2,6 +2,7 @@ import { AppError } from '../../domain/errors';
 import { mayUse } from '../../domain/people/identity';
 import type { Prepared, Routed } from '../call/call';
 import { families } from '../families/table';
+import { isSilent, unavailable } from '../families/unified/words';
 import type { Wire } from '../providers/kind';
 import type { Candidate } from '../upstreams/targets';
 import type { Body } from '../wire/values';
@@ -59,10 +60,12 @@ function takersOf(
 }
 
 function isPlain({ target }: Candidate): boolean {
-  return target.wire.refuses === undefined;
+  return target.wire.refuses === undefined && target.wire.lacks === undefined;
 }
 
-function checkRefused(body: Body, { refuses = [] }: Wire): void {
+function checkRefused(body: Body, { refuses = [], lacks = [] }: Wire): void {
+  const lacking = lacks.find((name) => !isSilent(name, body[name]));
+  if (lacking !== undefined) throw unavailable(lacking, `"${lacking}"`);
   const param = refuses.find((name) => body[name] != null);
   if (param === undefined) return;
   throw new AppError(

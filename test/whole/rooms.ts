@@ -45,7 +45,7 @@ export const gateway: Record<string, string> = {
   models: 'call control-plane providers stages upstreams',
   routes: 'call families key mcp models pipeline providers sockets stages',
   'family-table': 'config families routes sockets',
-  'kind-table': 'providers',
+  'kind-table': 'families family-table providers upstreams',
   notices: 'call config control-plane providers',
   adopt: 'call config counting families notices stages',
   reports: 'call',

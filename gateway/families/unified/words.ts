@@ -54,7 +54,14 @@ export const left_out: ReadonlyMap<string, IsSilent> = new Map([
   ['top_logprobs', is(0)],
   ['logit_bias', (value) => isObject(value) && Object.keys(value).length === 0],
   ['modalities', (value) => Array.isArray(value) && value.every((one) => one === 'text')],
+  ['verbosity', is('medium')],
 ]);
+
+/** True for a value of a member that says the same as its absence. */
+export function isSilent(name: string, value: unknown): boolean {
+  if (value == null || (name === 'parallel_tool_calls' && value === true)) return true;
+  return left_out.get(name)?.(value) === true;
+}
 
 const nothing_more: ReadonlySet<string> = new Set();
 

@@ -4,5 +4,6 @@ import { type Kind, keyedKind } from '../kind';
 export const cohere: Kind = keyedKind('cohere', 'https://api.cohere.ai/compatibility/v1', {
   families: ['chat_completions', 'embeddings'],
   rename: { max_completion_tokens: 'max_tokens' },
-  drop: ['store', 'metadata', 'user', 'service_tier', 'parallel_tool_calls'],
+  drop: ['store', 'metadata', 'user', 'service_tier'],
+  lacks: ['parallel_tool_calls'],
 });

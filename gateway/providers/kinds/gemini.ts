@@ -29,10 +29,9 @@ export const gemini: Kind = keyedKind(
       'safety_identifier',
       'prompt_cache_key',
       'prompt_cache_retention',
-      'verbosity',
       'prediction',
-      'logit_bias',
     ],
+    lacks: ['verbosity', 'logit_bias'],
   },
   { wires: { gemini: () => native } },
 );

@@ -3,5 +3,5 @@ import { type Kind, keyedKind } from '../kind';
 export const groq: Kind = keyedKind('groq', 'https://api.groq.com/openai/v1', {
   families: ['chat_completions', 'responses', 'audio_speech', 'audio_transcriptions'],
   // It answers 400 to them.
-  drop: ['logit_bias', 'logprobs', 'top_logprobs'],
+  lacks: ['logit_bias', 'logprobs', 'top_logprobs'],
 });

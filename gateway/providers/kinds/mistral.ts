@@ -14,10 +14,7 @@ export const mistral: Kind = keyedKind('mistral', 'https://api.mistral.ai/v1', {
     'prompt_cache_key',
     'prompt_cache_retention',
     'safety_identifier',
-    'verbosity',
-    'logit_bias',
-    'logprobs',
-    'top_logprobs',
   ],
+  lacks: ['verbosity', 'logit_bias', 'logprobs', 'top_logprobs'],
   drop_empty: ['tools'],
 });

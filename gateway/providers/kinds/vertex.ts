@@ -48,7 +48,8 @@ function chat(place: Place): Wire {
     ...openaiWire(undefined, {
       families: ['chat_completions'],
       usage: withThoughts,
-      drop: ['store', 'metadata', 'user', 'safety_identifier', 'prompt_cache_key', 'verbosity'],
+      drop: ['store', 'metadata', 'user', 'safety_identifier', 'prompt_cache_key'],
+      lacks: ['verbosity'],
     }),
     base_url: baseUrl,
     path: ({ path }) => `${below(place)}/endpoints/openapi${path}`,

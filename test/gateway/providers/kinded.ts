@@ -12,7 +12,18 @@ beforeAll(async () => {
   world = await openWorld();
   upstream = await openScripted();
   const price = { ...blankPrice, tiers: null, input_per_1m: 1, output_per_1m: 10 };
-  for (const provider of ['azure', 'mistral', 'openai', 'acme', 'bedrock', 'deepseek'])
+  const priced = [
+    'azure',
+    'mistral',
+    'openai',
+    'acme',
+    'bedrock',
+    'deepseek',
+    'groq',
+    'gemini',
+    'cohere',
+  ];
+  for (const provider of priced)
     await makePrice(world.api.db, { ...price, provider, model: 'the-model' });
 });
 afterAll(async () => {

@@ -69,6 +69,58 @@ test('a strict provider gets its own names, and no member that it refuses', asyn
   expect(arrived?.text).toContain('"temperature":1.0');
 });
 
+test.each([
+  ['mistral', { logprobs: true }],
+  ['mistral', { logit_bias: { 5: 1 } }],
+  ['mistral', { verbosity: 'low' }],
+  ['groq', { top_logprobs: 3 }],
+  ['gemini', { logit_bias: { 5: 1 } }],
+  ['cohere', { parallel_tool_calls: false }],
+])('%s: %j changes the answer there, and is refused by name', async (kind, more) => {
+  const [name = ''] = Object.keys(more);
+  const url = await openKind({ kind });
+  upstream.play([completion], 'application/json');
+  const { status, text } = await ask(url, { ...hello, ...more });
+  expect([status, JSON.parse(text)]).toMatchObject([
+    422,
+    { error: { code: 'invalid_field', param: name } },
+  ]);
+  expect(upstream.arrived).toEqual([]);
+});
+
+test.each([
+  ['mistral', { logprobs: false, top_logprobs: 0, logit_bias: {}, verbosity: 'medium' }],
+  ['groq', { logprobs: null, logit_bias: null }],
+  ['gemini', { logit_bias: {} }],
+  ['cohere', { parallel_tool_calls: true }],
+])('%s: %j says nothing, and is left out', async (kind, more) => {
+  const url = await openKind({ kind });
+  upstream.play([completion], 'application/json');
+  const { status, arrived } = await ask(url, { ...hello, ...more });
+  expect(status).toBe(200);
+  for (const name of Object.keys(more)) expect(arrived?.body).not.toHaveProperty(name);
+});
+
+test('of two targets the one serves that knows what is asked for', async () => {
+  const target = (kind: string) => ({
+    id: kind,
+    kind,
+    base_url: `${upstream.url}/${kind}`,
+    auth: { key_env: 'TEST_MODELS_KEY' },
+    models: ['the-model'],
+  });
+  const targets = [{ ...target('mistral'), weight: 1_000_000 }, target('openai')];
+  const { url } = await world.openGateway({ settings: { providers: { targets } } });
+  for (const [logprobs, path] of [
+    [true, '/openai/chat/completions'],
+    [false, '/mistral/chat/completions'],
+  ] as const) {
+    upstream.play([completion], 'application/json');
+    const { status, arrived } = await ask(url, { ...hello, logprobs });
+    expect([status, arrived?.path]).toEqual([200, path]);
+  }
+});
+
 test('of two caps that become one, the one that was reserved for goes out', async () => {
   const url = await openKind({ kind: 'mistral' });
   for (const [caps, sent] of [

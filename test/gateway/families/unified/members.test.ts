@@ -31,6 +31,7 @@ const examples: Record<string, { silent: unknown[]; telling: unknown[] }> = {
   top_logprobs: { silent: [0], telling: [3] },
   logit_bias: { silent: [{}], telling: [{ 50256: -100 }, []] },
   modalities: { silent: [[], ['text']], telling: [['text', 'audio']] },
+  verbosity: { silent: ['medium'], telling: ['low'] },
 };
 
 test.each([...left_out.keys()])('"%s" is left out only where it changes nothing', async (name) => {
@@ -45,14 +46,7 @@ test.each([...left_out.keys()])('"%s" is left out only where it changes nothing'
 });
 
 // Members of the wire that change the answer and that Messages have no word for.
-const refused = [
-  'audio',
-  'function_call',
-  'functions',
-  'moderation',
-  'verbosity',
-  'web_search_options',
-];
+const refused = ['audio', 'function_call', 'functions', 'moderation', 'web_search_options'];
 
 test('every member of the wire, as its official client knows them, is decided', () => {
   const file = 'node_modules/openai/resources/chat/completions/completions.d.ts';
