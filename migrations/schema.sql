@@ -1776,23 +1776,6 @@ returns boolean language sql immutable as $$
   select coalesce(p_region in ('global', 'default', 'not_available') or p.free or p.regions -> p_region is not null, true)
 $$;
 
--- What a usage costs at most. If the provider chooses the tier, it is the dearest one that is
--- priced.
-create function dearest_cost(p model_prices, u usage_counts)
-returns numeric language plpgsql immutable as $$
-declare
-  v_nanos numeric := usage_cost(p, u);
-  v_tier text;
-begin
-  if p.service_tiers is not null and u.service_tier in ('auto', 'default') then
-    for v_tier in select jsonb_object_keys(p.service_tiers) loop
-      u.service_tier := v_tier;
-      v_nanos := greatest(v_nanos, usage_cost(p, u));
-    end loop;
-  end if;
-  return v_nanos;
-end $$;
-
 -- The usage that a reserve holds for at a price. Its pictures stand in the completion, as those of
 -- a usage do.
 create function expected_usage(i reserve_item, p model_prices, p_default_max_completion integer)
@@ -2725,6 +2708,29 @@ begin
   end if;
   return ('reserve', 1, null, null, v_id, null, v_wallet_id, v_owner_type, v_currency, v_estimated_nanos, v_held_nanos,
     null, null, v_balance_nanos, null, v_expires_at, null, v_completion_tokens, v_warnings, null)::item_answer;
+end $$;
+
+-- What a usage costs at most. If the provider chooses the tier, it is the dearest one that is
+-- priced; one that is asked for may not be the one that serves, so it is the dearer of it and the
+-- ordinary one.
+create function dearest_cost(p model_prices, u usage_counts)
+returns numeric language plpgsql immutable as $$
+declare
+  v_nanos numeric := usage_cost(p, u);
+  v_tier text;
+begin
+  if p.service_tiers is null or u.service_tier is null then
+    return v_nanos;
+  end if;
+  if u.service_tier in ('auto', 'default') then
+    for v_tier in select jsonb_object_keys(p.service_tiers) loop
+      u.service_tier := v_tier;
+      v_nanos := greatest(v_nanos, usage_cost(p, u));
+    end loop;
+    return v_nanos;
+  end if;
+  u.service_tier := null;
+  return greatest(v_nanos, usage_cost(p, u));
 end $$;
 
 ----------------------------------------------------------------------------------------------------

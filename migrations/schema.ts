@@ -38,6 +38,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
       '0057',
       '0075',
       '0080',
+      '0099',
     ],
   },
   { title: 'Stored ids', files: ['0028'] },
