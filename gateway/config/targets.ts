@@ -166,6 +166,8 @@ function shapeProblems(
   if (kind.name === OTHERWISE && provider === undefined)
     problems.push({ at: 'provider', message: 'is missing: the name in the price list.' });
   const wire = wireOf({ shape, ...row }, kind);
+  if (wire.unspoken_at !== undefined)
+    problems.push({ at: wire.unspoken_at, message: 'speaks no such shape: leave it out.' });
   if (row.discover !== undefined && wire.path !== undefined)
     problems.push({ at: 'discover', message: 'finds no list on this wire: name the "models".' });
   if (base_url !== undefined && URL.canParse(base_url) && isClosed(new URL(base_url).hostname))

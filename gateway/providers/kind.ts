@@ -58,6 +58,8 @@ export interface Wire {
    * each target says it.
    */
   base_url?: (place: Place) => string;
+  /** A part of the place at which this wire is not spoken. */
+  unspoken_at?: PlaceName;
   /** Where a key stands: `bearer`, or the name of a header. */
   key: 'bearer' | 'x-api-key' | 'api-key' | 'x-goog-api-key';
   /** Headers that each request has. */

@@ -12,10 +12,16 @@ import {
 
 const VERSION = 'bedrock-2023-05-31';
 
+/** The host that serves all wires; China's regions are a partition of their own. */
+function runtimeOf(region = ''): string {
+  const domain = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';
+  return `https://bedrock-runtime.${region}.${domain}`;
+}
+
 /** Claude by InvokeModel: the model stands in the path, a stream is made of binary frames. */
 function invoked({ region }: Place): Wire {
   return {
-    base_url: () => `https://bedrock-runtime.${region}.amazonaws.com`,
+    base_url: () => runtimeOf(region),
     key: 'bearer',
     headers: { accept: 'application/json' },
     families: ['messages'],
@@ -38,9 +44,10 @@ function invokePath({ model, is_stream }: Asked): string {
 }
 
 /** Any model, in the words that Bedrock has for all of them; its streams are of such frames too. */
-function conversed({ region }: Place): Wire {
+function conversed({ region, endpoint }: Place): Wire {
   return {
-    base_url: () => `https://bedrock-runtime.${region}.amazonaws.com`,
+    ...(endpoint === 'mantle' ? { unspoken_at: 'endpoint' as const } : {}),
+    base_url: () => runtimeOf(region),
     key: 'bearer',
     headers: { accept: 'application/json' },
     families: ['chat_completions'],
@@ -68,7 +75,7 @@ function chat({ region, endpoint }: Place): Wire {
   const url =
     endpoint === 'mantle'
       ? `https://bedrock-mantle.${region}.api.aws/v1`
-      : `https://bedrock-runtime.${region}.amazonaws.com/openai/v1`;
+      : `${runtimeOf(region)}/openai/v1`;
   return openaiWire(url, { families: ['chat_completions', 'responses'] });
 }
 

@@ -125,13 +125,19 @@ beforeAll(async () => {
 const translated = new Set(['gemini', 'converse']);
 const unified_ids = new Set(rows.filter((row) => translated.has(shapeOf(row))).map(({ id }) => id));
 
-async function ask(model: string, family: Served, text: string, stream: boolean) {
+async function ask(
+  model: string,
+  family: Served,
+  text: string,
+  stream: boolean,
+  more: object = {},
+) {
   const caller = await gatewayKey(world.api, world.org.org_id);
   const [plain, body] = requests[family](model, text);
   const is_unified = unified_ids.has(model.split('/')[0] ?? '');
   const route = is_unified ? '/v1/unified/chat/completions' : plain;
   if (family !== 'audio_transcriptions')
-    return post(`${url}${route}`, caller, stream ? { ...body, stream } : body);
+    return post(`${url}${route}`, caller, { ...body, ...more, ...(stream ? { stream } : {}) });
   const form = encode(
     good.map((part) => (part.name === 'model' ? { ...part, value: model } : part)),
   );
@@ -139,6 +145,14 @@ async function ask(model: string, family: Served, text: string, stream: boolean)
     'content-type': 'multipart/form-data; boundary=b0undary',
   });
 }
+
+const schema = { type: 'object', properties: { a: { type: 'string' } } };
+/** A function as each family's requests name it. */
+const tools: Partial<Record<Served, object>> = {
+  chat_completions: { type: 'function', function: { name: 'f', parameters: schema } },
+  responses: { type: 'function', name: 'f', parameters: schema },
+  messages: { name: 'f', input_schema: schema },
+};
 
 test('there is a target of each kind', () => {
   const found = new Set(rows.map(({ kind = 'compatible' }) => kind));
@@ -174,4 +188,22 @@ test.each(cases)('%s serves %s: whole, in a stream, refused and cut', async (id,
   expect(cut.text).toMatch(/error/);
   const { actual_cost_nanos: paid } = await charge();
   expect(paid > 0n && paid <= actual_cost_nanos * 4n).toBe(true);
+});
+
+const callers = cases.filter(([, family]) => tools[family] !== undefined);
+
+test.each(callers)('%s calls tools in %s, whole and in a stream', async (id, family) => {
+  const model = `${id}/${family}`;
+  for (const stream of [false, true]) {
+    const more = { tools: [tools[family]] };
+    const { status, text } = await ask(model, family, 'Hello', stream, more);
+    expect([stream, status, status === 200 ? '' : text]).toEqual([stream, 200, '']);
+    // Its name, and in a stream its arguments in pieces.
+    expect(text).toMatch(/"name":\s*"f"/);
+    const given = [...text.matchAll(/"(?:arguments|partial_json|delta)":\s*"((?:[^"\\]|\\.)*)"/g)];
+    const whole = given.map(([, piece]) => JSON.parse(`"${piece}"`)).join('');
+    const is_told = whole.includes('{"a":"Hello"}') || text.includes('"input":{"a":"Hello"}');
+    expect([stream, is_told]).toEqual([stream, true]);
+    expect((await lastCharge(world, world.org.org_id)).actual_cost_nanos).toBeGreaterThan(0n);
+  }
 });

@@ -45,6 +45,19 @@ test.each([
   [{ kind: 'openrouter' }, 'https://openrouter.ai/api/v1'],
   [{ kind: 'cohere' }, 'https://api.cohere.ai/compatibility/v1'],
   [{ kind: 'gemini' }, 'https://generativelanguage.googleapis.com/v1beta/openai'],
+  [{ kind: 'gemini', shape: 'gemini' }, 'https://generativelanguage.googleapis.com/v1beta'],
+  [
+    { kind: 'bedrock', shape: 'converse', region: 'us-gov-west-1' },
+    'https://bedrock-runtime.us-gov-west-1.amazonaws.com/',
+  ],
+  [
+    { kind: 'bedrock', region: 'cn-north-1' },
+    'https://bedrock-runtime.cn-north-1.amazonaws.com.cn/',
+  ],
+  [
+    { kind: 'bedrock', shape: 'openai', region: 'cn-northwest-1' },
+    'https://bedrock-runtime.cn-northwest-1.amazonaws.com.cn/openai/v1',
+  ],
   [{ kind: 'ollama', auth: 'none' }, 'http://127.0.0.1:11434/v1'],
   [{ kind: 'lmstudio', auth: 'none' }, 'http://127.0.0.1:1234/v1'],
   [{ kind: 'vllm', auth: 'none', base_url: 'http://vllm:8000/v1' }, 'http://vllm:8000/v1'],
@@ -69,6 +82,17 @@ test.each<Case>([
   [{ kind: 'openai', auth: { key: 'sk-1' } }, 'auth.key', /there is no such key/],
   [{ kind: 'openai', auth: { key_file: 'here' } }, 'auth.key_file', /whole path/],
   [{ kind: 'openai', ...key, shape: 'anthropic' }, 'shape', /speaks openai only/],
+  [{ kind: 'openai', ...key, shape: 'converse' }, 'shape', /speaks openai only/],
+  [
+    { kind: 'bedrock', ...key, shape: 'converse', region: 'eu-west-1', endpoint: 'mantle' },
+    'endpoint',
+    /speaks no such shape/,
+  ],
+  [
+    { kind: 'gemini', ...key, shape: 'gemini', discover: true },
+    'discover',
+    /finds no list on this wire/,
+  ],
   [{ kind: 'azure', ...key }, 'resource', /is missing: the kind azure is found by it/],
   ...['acme.eu', 'acme/x', 'acme eu', '-acme', 'acme@evil', '', 'a'.repeat(64)].map(
     (resource) =>
