@@ -83,6 +83,8 @@ export interface Begun {
   cost?: Cost;
   /** What it ended with, if that was thrown. */
   failure?: unknown;
+  /** The model that the answer names, where that is another one than was asked. */
+  answered_model?: string;
   /** What the last upstream that was asked refused with. */
   provider_failure?: { status: number; code: string | null };
   /** The stored things that its request names, and those that its answer has made. */

@@ -134,8 +134,15 @@ function readFrame(frame: Frame, found: Measured, readEvent: (event: Body) => bo
     return false;
   }
   frame.json = event;
+  found.model ??= modelIn(event);
   if (frame.event === 'error' || saysFailure(event) || isNoEvent(event)) found.failed ??= event;
   return readEvent(event);
+}
+
+/** The name of the model that an answer, or the beginning of its stream, tells. */
+function modelIn({ model, message, response }: Body): string | undefined {
+  const told = model ?? (message as Body | null)?.model ?? (response as Body | null)?.model;
+  return typeof told === 'string' && told !== '' ? told : undefined;
 }
 
 /** The first object of a list, as one provider wraps its errors. */
@@ -209,6 +216,7 @@ function readAnswer(
     reader.readText?.(text, found);
     if (text === '') found.has_output = false;
   } else {
+    found.model = modelIn(answer);
     reader.readAnswer(answer, found);
     if (found.text !== '') found.has_output = true;
   }

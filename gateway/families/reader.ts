@@ -9,6 +9,8 @@ export interface Measured {
   is_usage_partial: boolean;
   /** The bytes of the answer, without compression. */
   bytes: number;
+  /** The model that answered, as the answer names it. */
+  model: string | undefined;
   /** The text delivered, for answers without usage. */
   text: string;
   /**
@@ -40,6 +42,7 @@ export const nothing_measured: Measured = {
   usage: undefined,
   is_usage_partial: false,
   bytes: 0,
+  model: undefined,
   text: '',
   is_unread: false,
   audio_tokens: 0,

@@ -23,6 +23,7 @@ function completed(call: Funded): EventContent {
       attempts,
       provider: target.provider,
       model,
+      answered_model: call.answered_model,
       is_stream: request.is_stream,
       reservation_id: reservation.reservation_id,
       outcome: outcome.outcome,

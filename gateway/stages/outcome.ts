@@ -9,6 +9,7 @@ import { isAnswer, type Measured, type Told } from '../families/reader';
 import { nothing_used } from '../families/usage';
 import type { Candidate } from '../upstreams/targets';
 import { bounded, priceOf } from './bounds';
+import { noteAnswered } from './strangers';
 
 /** The upstream refused or never answered: everything held goes back. */
 export const refused: Outcome = {
@@ -31,6 +32,7 @@ export async function outcomeOf(
   measured: Measured,
   gave_up: boolean,
 ): Promise<Outcome> {
+  noteAnswered(call, candidate, measured.model);
   const outcome = await tokensOf(call, candidate, measured, gave_up);
   if (outcome === refused || outcome.usage === undefined) return outcome;
   return { ...outcome, usage: withFees(outcome.usage, measured, heardBy(candidate, call.demand)) };

@@ -153,17 +153,19 @@ const failed = named('response.failed', {
   response: { id: 'r', status: 'failed', error: { code: 'server_error', message: 'Busy' } },
 });
 
-test.each<['messages' | 'unified' | 'responses' | 'chat', string[]]>([
-  ['messages', [start, overloaded]],
-  ['unified', [start, overloaded]],
-  ['responses', [created, failed]],
-  ['chat', [data({ choices: [{ index: 0, delta: { role: 'assistant' } }] }), data({ error })]],
+const role = data({ choices: [{ index: 0, delta: { role: 'assistant' } }] });
+
+test.each<['messages' | 'unified' | 'responses' | 'chat', string[], number]>([
+  ['messages', [start, overloaded], 529],
+  ['unified', [start, overloaded], 529],
+  ['responses', [created, failed], 502],
+  ['chat', [role, data({ error })], 502],
 ])(
   'a stream of %s that its provider fails before any content costs nothing',
-  async (name, pieces) => {
+  async (name, pieces, told) => {
     upstream.play(pieces);
     const { status, text, charge } = await ask(name, { stream: true });
-    expect({ status, charge }).toMatchObject({ status: 502, charge: free });
+    expect({ status, charge }).toMatchObject({ status: told, charge: free });
     expect(JSON.parse(text).error.message).toMatch(/Busy|x/);
   },
 );

@@ -51,7 +51,8 @@ export const spoken = JSON.stringify({
 
 export const key = { auth: { key_env: 'TEST_MODELS_KEY' } };
 
-export async function openKind(target: object, base = '/base') {
+/** A gateway with one target; `warn` is told of what its log warns of. */
+export async function openKind(target: object, base = '/base', warn?: (about: unknown) => void) {
   const row = {
     id: 't',
     base_url: `${upstream.url}${base}`,
@@ -59,7 +60,9 @@ export async function openKind(target: object, base = '/base') {
     models: ['the-model'],
     ...target,
   };
-  return (await world.openGateway({ settings: { providers: { targets: [row] } } })).url;
+  const made = await world.openGateway({ settings: { providers: { targets: [row] } } });
+  if (warn !== undefined) Object.assign(made.gateway.log, { warn });
+  return made.url;
 }
 
 export async function ask(url: string, body: object, route = '/v1/chat/completions', headers = {}) {
