@@ -9,6 +9,7 @@ import { gatewayPollRow } from './calls/gateway-polls';
 import { type Installation, openInstallation } from './calls/installation';
 import { mcpRow } from './calls/mcp';
 import { partsRows } from './calls/parts';
+import { providerRows } from './calls/providers';
 import { socketRow } from './calls/sockets';
 import { spendRows } from './calls/spend';
 import { streamRow } from './calls/streams';
@@ -25,6 +26,7 @@ import { neighbourRow } from './neighbours';
 import { paymentRows } from './payments';
 import { policyRow } from './policy';
 import { measured_folder } from './programs';
+
 import type { Row } from './row';
 import { ticketRows } from './tickets';
 
@@ -61,6 +63,7 @@ const inside: Record<string, () => Promise<Row[]>> = {
   console: inCluster(async (cluster) => [await consoleRow(cluster)]),
   'gateway-polls': inCluster(async (cluster) => [await gatewayPollRow(cluster)]),
   policy: async () => [await policyRow()],
+  providers: providerRows,
   limits: limitRows,
 };
 
