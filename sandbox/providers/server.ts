@@ -4,7 +4,7 @@ import { type BedrockOptions, serveBedrock } from './bedrock';
 import { servePlain } from './plain';
 import { answer, type Visit } from './relay';
 import { serveGemini, serveMistral } from './strict';
-import { type EntraOptions, type StsOptions, serveEntra, serveSts } from './tokens';
+import { type EntraOptions, type StsOptions, serveEntra, serveImds, serveSts } from './tokens';
 import { serveToken, serveVertex, type VertexOptions } from './vertex';
 
 /** Whom each provider knows. */
@@ -22,7 +22,7 @@ export interface ProviderOptions {
 /**
  * Providers that have a front of their own, each below its name: `/bedrock`, `/vertex`, `/azure`,
  * `/mistral`, `/gemini`, the others below `/plain`; and who gives tokens: Google's `/token`,
- * `/sts`, `/entra`. Each checks what the real one would, and lets the sandbox's models answer
+ * `/sts`, `/entra`, `/imds`. Each checks what the real one would, and lets the sandbox's models answer
  * behind it. `seen` is told of each request.
  */
 export function createProviderServer(
@@ -60,6 +60,7 @@ async function serve(name: string, visit: Visit, options: ProviderOptions): Prom
   if (name === 'token') return serveToken(visit, options.vertex);
   if (name === 'sts') return serveSts(visit, options.sts);
   if (name === 'entra') return serveEntra(visit, options.entra);
+  if (name === 'imds') return serveImds(visit, options.entra);
   if (name === 'azure') return serveAzure(visit, options.azure);
   if (name === 'mistral') return serveMistral(visit);
   if (name === 'gemini') return serveGemini(visit, options.keys);

@@ -65,6 +65,8 @@ export interface EntraOptions {
   lifetime_s: number;
   /** Where the tokens that it gives are known. */
   bearers: Set<string>;
+  /** What tells a machine its identity: the secret of its apps, and whether it is away. */
+  machine: { secret: string; is_down: boolean };
 }
 
 /** POST /{tenant}/oauth2/v2.0/token: client credentials, by secret or assertion. */
@@ -90,5 +92,44 @@ export function serveEntra(visit: Visit, options: EntraOptions): void {
     expires_in: options.lifetime_s,
     ext_expires_in: options.lifetime_s,
     access_token: token,
+  });
+}
+
+/**
+ * What tells a machine of Azure its own identity, below `/imds`: a virtual machine by the path of
+ * its metadata and the header `Metadata`, an app of App Service by a secret of its own.
+ */
+export function serveImds(visit: Visit, options: EntraOptions): void {
+  const url = new URL(visit.path, 'http://sandbox');
+  const { headers } = visit;
+  // Microsoft's own client puts a slash behind the path.
+  const at = url.pathname.replace(/\/$/, '');
+  const version = url.searchParams.get('api-version');
+  const is_machine =
+    at === '/metadata/identity/oauth2/token' &&
+    headers.metadata === 'true' &&
+    version === '2018-02-01';
+  const is_app =
+    at === '/msi/token' &&
+    headers['x-identity-header'] === options.machine.secret &&
+    version === '2019-08-01';
+  const { resource, client_id } = Object.fromEntries(url.searchParams);
+  const is_known = client_id === undefined || client_id === options.client_id;
+  const is_asked = visit.method === 'GET' && (is_machine || is_app) && is_known;
+  if (options.machine.is_down || !is_asked || `${resource}/.default` !== options.scope) {
+    const status = options.machine.is_down ? 500 : 400;
+    answer(visit, status, { error: 'invalid_request', error_description: 'Identity not found' });
+    return;
+  }
+  const token = `eyJ.machine.${options.bearers.size + 1}`;
+  options.bearers.add(token);
+  const end = Math.floor(Date.now() / 1_000) + options.lifetime_s;
+  answer(visit, 200, {
+    access_token: token,
+    client_id: options.client_id,
+    expires_in: String(options.lifetime_s),
+    expires_on: String(end),
+    resource,
+    token_type: 'Bearer',
   });
 }

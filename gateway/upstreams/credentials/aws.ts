@@ -4,6 +4,7 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { SignatureV4 } from '@smithy/signature-v4';
 import { namedVariable } from '../../../runtime/config';
+import { fetchThrough } from '../../../runtime/outgoing';
 import type { AwsAuth } from '../../config/auth';
 import type { Outbound } from './outbound';
 import { type Lasting, Renewal } from './renewal';
@@ -129,12 +130,42 @@ function keysOf(auth: AwsAuth, region: string): () => Promise<Lasting<Keys>> {
               RoleSessionName: 'svc-gateway',
               ...(external ? { ExternalId: external } : {}),
             },
-            clientConfig: { region },
+            clientConfig: { region, requestHandler: throughProxy },
           });
     const { expiration, ...keys } = (await give()) as Keys & { expiration?: Date };
     return { value: keys, expires_at: expiration?.getTime() };
   };
 }
+
+interface AwsRequest {
+  method: string;
+  protocol: string;
+  hostname: string;
+  port?: number;
+  path: string;
+  query?: Record<string, string | string[] | null>;
+  headers: Record<string, string>;
+  body?: string | Uint8Array;
+}
+
+/** The requests of AWS's clients to STS and SSO over connections of this process. */
+const throughProxy = {
+  async handle({ method, protocol, hostname, port, path: at, query = {}, ...rest }: AwsRequest) {
+    const url = new URL(`${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${at}`);
+    for (const [name, value] of Object.entries(query))
+      for (const one of [value].flat()) url.searchParams.append(name, one ?? '');
+    const { host: _, 'content-length': __, ...headers } = rest.headers;
+    const answer = await fetchThrough(url, {
+      method,
+      headers,
+      ...(method === 'GET' || rest.body === undefined ? {} : { body: rest.body }),
+      redirect: 'error',
+    });
+    const body = new Uint8Array(await answer.arrayBuffer());
+    const heard = Object.fromEntries(answer.headers);
+    return { response: { statusCode: answer.status, headers: heard, body } };
+  },
+};
 
 function variableOf(variable: string | undefined): string {
   const value = variable === undefined ? undefined : namedVariable(variable);
@@ -146,10 +177,11 @@ function variableOf(variable: string | undefined): string {
 async function chainOf(providers: typeof import('@aws-sdk/credential-providers')) {
   refusePrograms();
   refuseAddresses();
+  const clientConfig = { requestHandler: throughProxy };
   return providers.createCredentialChain(
     providers.fromEnv(),
-    providers.fromIni(),
-    providers.fromTokenFile(),
+    providers.fromIni({ clientConfig }),
+    providers.fromTokenFile({ clientConfig }),
     providers.fromHttp(),
     providers.fromInstanceMetadata(),
   );

@@ -1,4 +1,7 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import { listen } from '../../../runtime/listen';
 import { connectionsTo, fetchThrough } from '../../../runtime/outgoing';
 import { chat, gatewayKey, openWorld, post, type World } from '../../support/gateway';
@@ -57,3 +60,30 @@ test('tokens are asked for through it too, and no closed address is', async () =
   const times = { connect_ms: 1_000, idle_ms: 1_000 };
   expect(() => connectionsTo('https://169.254.169.254', times)).toThrow(/nothing is sent/);
 });
+
+test('a role of AWS is taken through it, and a workload proves itself there', async () => {
+  const variables = {
+    GATEWAY_AMBIENT_AUTH: 'aws',
+    TEST_AWS_ID: 'AKIATEST',
+    TEST_AWS_SECRET: 'aws-secret',
+    AWS_MAX_ATTEMPTS: '1',
+    AWS_EC2_METADATA_DISABLED: 'true',
+    AWS_ROLE_ARN: 'arn:aws:iam::123456789012:role/svc',
+    AWS_WEB_IDENTITY_TOKEN_FILE: path.join(mkdtempSync(path.join(tmpdir(), 'svc-web-')), 'token'),
+    AWS_REGION: 'eu-west-1',
+    AWS_CONFIG_FILE: '/nonexistent/config',
+    AWS_SHARED_CREDENTIALS_FILE: '/nonexistent/credentials',
+  };
+  writeFileSync(variables.AWS_WEB_IDENTITY_TOKEN_FILE, 'eyJ.of.cluster');
+  Object.assign(process.env, variables);
+  const keys = { access_key_id_env: 'TEST_AWS_ID', secret_access_key_env: 'TEST_AWS_SECRET' };
+  const role_arn = variables.AWS_ROLE_ARN;
+  const target = { kind: 'bedrock', shape: 'openai', provider: 'openai', region: 'eu-west-1' };
+  for (const aws of [{ ...keys, role_arn }, {}]) {
+    expect(await ask({ ...target, auth: { aws } })).toBe(502);
+    expect(asked).toContain('sts.eu-west-1.amazonaws.com:443');
+    // Without keys nothing is sent to the provider.
+    expect(asked.filter((host) => host.startsWith('bedrock'))).toEqual([]);
+  }
+  for (const name of Object.keys(variables)) delete process.env[name];
+}, 60_000);

@@ -174,6 +174,7 @@ beforeAll(async () => {
       scope: 'https://cognitiveservices.azure.com/.default',
       lifetime_s: 3_600,
       bearers,
+      machine: { secret: 'machine-secret', is_down: false },
     },
     bedrock: {
       keys,
@@ -264,8 +265,8 @@ export async function ask(
 }
 
 /** A gateway whose warnings and errors are kept. */
-export async function openTold() {
-  const made = await world.openGateway({ settings: { providers: { targets: targets() } } });
+export async function openTold(rows: object[] = targets()) {
+  const made = await world.openGateway({ settings: { providers: { targets: rows } } });
   const told: unknown[][] = [];
   const keep = (...given: unknown[]) => void told.push(given);
   Object.assign(made.gateway.log, { info: keep, warn: keep, error: keep });
