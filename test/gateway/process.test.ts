@@ -1,9 +1,12 @@
+import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createSecureServer } from 'node:https';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { request } from 'undici';
+import { certify, makeAuthority } from '../../sandbox/payments/a/authority';
 import { freePorts } from '../../sandbox/processes/ports';
 import { launch, type Process } from '../../sandbox/processes/processes';
 import { serverProgram } from '../../sandbox/product/node-programs';
@@ -16,7 +19,7 @@ import {
   post,
   type World,
 } from '../support/gateway';
-import { credit, makeOrg } from '../support/ledger';
+import { credit, makeOrg, makePrice } from '../support/ledger';
 import { until } from '../support/until';
 
 let world: World;
@@ -201,4 +204,45 @@ test('the process does not start on a taken port, and says in one line which var
     `exited 1 before it was ready.\nPort ${port} is in use by another process. Set GATEWAY_PORT to another one.`,
   );
   taken.close();
+});
+
+test("NODE_EXTRA_CA_CERTS names the authority of a provider of one's own", async () => {
+  const authority = await makeAuthority();
+  const pair = generateKeyPairSync('rsa', {
+    modulusLength: 2_048,
+    publicKeyEncoding: { type: 'spki', format: 'pem' },
+    privateKeyEncoding: { type: 'pkcs8', format: 'pem' },
+  });
+  const cert = await certify(authority, { name: 'localhost', pair });
+  const answer = JSON.stringify({
+    ...{ id: 'x', object: 'chat.completion', model: 'own' },
+    choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 },
+  });
+  const server = createSecureServer({ key: pair.privateKey, cert }, (req, res) => {
+    req.resume();
+    res.writeHead(200, { 'content-type': 'application/json' }).end(answer);
+  });
+  server.listen(0, 'localhost');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const own = `    - { id: own, kind: vllm, base_url: "https://localhost:${port}/v1", auth: none, models: [own] }\n`;
+  await makePrice(world.api.db, { provider: 'vllm', model: 'own' });
+  const file = path.join(folder, 'authority.pem');
+  writeFileSync(file, authority.cert);
+  const { key } = await funded();
+  const body = chat('Hello', { model: 'own' });
+  for (const [changed, status] of [
+    [{}, 502],
+    [{ NODE_EXTRA_CA_CERTS: file }, 200],
+  ] as const) {
+    const { url } = await start(own, changed);
+    const asked = await post(url + chat_path, key, body);
+    expect([asked.status, asked.status === 200 ? '' : asked.text]).toEqual([
+      status,
+      status === 200 ? '' : expect.stringContaining('upstream_failed'),
+    ]);
+  }
+  server.closeAllConnections();
+  server.close();
 });
