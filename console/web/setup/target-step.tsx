@@ -172,7 +172,12 @@ function TargetForm({
   );
 }
 
-const makers = { openai: 'OpenAI', anthropic: 'Anthropic' };
+const makers = {
+  openai: 'OpenAI',
+  anthropic: 'Anthropic',
+  gemini: 'Google',
+  converse: 'Bedrock Converse',
+};
 const placeWords: Record<PlaceName, string> = {
   resource: 'Name of the resource',
   region: 'Region',
