@@ -18,6 +18,7 @@ import { meKeyRoutes } from './people/me-keys';
 import { memberRoutes } from './people/members';
 import { nameRoutes } from './people/names';
 import { organizationRoutes } from './people/organizations';
+import { providerKeyRoutes } from './people/provider-keys';
 import { teamRoutes } from './people/teams';
 import { tokenRoutes } from './people/tokens';
 import { approvalRuleRoutes } from './routes/approval-rules';
@@ -61,6 +62,7 @@ export const routes = [
   ...memberRoutes,
   ...agentRoutes,
   ...tokenRoutes,
+  ...providerKeyRoutes,
   ...sessionRoutes,
   ...meRoutes,
   ...issuerRoutes,

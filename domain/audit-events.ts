@@ -39,6 +39,7 @@ const money_nouns = [
   'cost_ticket',
   'budget',
   'approval_rule',
+  'provider_key',
 ] as const;
 
 /** Which rows of an organization somebody may read. */

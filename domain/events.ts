@@ -30,6 +30,7 @@ export const types = [
   'settlement.tier_unpriced',
   'key.issued',
   'key.expiring',
+  'provider_key.used',
   'export.completed',
   'export.failed',
   'config.rollout_started',
@@ -66,7 +67,9 @@ export type EventType = (typeof types)[number];
  * inbox.
  */
 export const billingTypes = types.filter((type) =>
-  /^(cost_ticket|budget|wallet|payment|reservation|settlement|key|export|notice)\./.test(type),
+  /^(cost_ticket|budget|wallet|payment|reservation|settlement|key|provider_key|export|notice)\./.test(
+    type,
+  ),
 );
 
 /** The types of which a person without a permission sees what is their own. */

@@ -17,7 +17,8 @@ type IdPrefix =
   | 'ref'
   | 'req'
   | 'rollout'
-  | 'nd';
+  | 'nd'
+  | 'pkey';
 
 /**
  * A time-ordered id: prefix, 12 hex digits of milliseconds since 1970, 20 hex digits of a random

@@ -20,11 +20,12 @@ const keyLabels = {
   ticket_link: 'svc ticket link v1',
   page_nonce: 'svc page nonce v1',
   recipient_code: 'svc recipient code v1',
+  provider_key: 'svc provider key v1',
 } as const;
 
 /**
- * What is signed: the state that a buyer carries, what moves things through Temporal, and what
- * notices carry.
+ * What is signed: the state that a buyer carries, what moves things through Temporal, what notices
+ * carry, and by what a provider's key is known again.
  */
 export type SignatureUse = keyof typeof keyLabels;
 

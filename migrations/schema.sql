@@ -64,7 +64,10 @@ create table organizations (
   suspended_for text,
   -- The reporting zone: windows of budgets begin by its calendar. A change counts from the next
   -- window.
-  time_zone text not null default 'UTC'
+  time_zone text not null default 'UTC',
+  -- The least price_factor of its own keys: what the platform takes for calls that others serve.
+  own_key_factor_min numeric not null default 1
+    check (own_key_factor_min >= 0 and own_key_factor_min <= 100 and scale(own_key_factor_min) <= 6)
 );
 create index organizations_by_name on organizations (lower(name), id);
 create index organizations_words on organizations using gin (search_words('', array[name],
@@ -1322,6 +1325,49 @@ begin
 end $$;
 
 ----------------------------------------------------------------------------------------------------
+-- Keys of providers
+----------------------------------------------------------------------------------------------------
+
+-- Keys of providers that organizations bring, and those that the platform keeps here. A call that
+-- is served by one is charged by the factor of that key, which is frozen with its prices.
+
+create table provider_keys (
+  id text primary key default new_id('pkey'),
+  -- Null: the platform's own, which targets name.
+  org_id text references organizations,
+  -- The provider in the price list whose targets it opens; null for the platform's.
+  provider text,
+  -- The platform's: how the auth of a target names it.
+  name text,
+  -- {"key"}: ciphertext that is bound to this row (domain/secrets.ts); {} once it is revoked.
+  credentials jsonb not null,
+  -- Its last characters.
+  hint text not null,
+  -- The same key has the same one; it tells nothing of the key to who has not SVC_SECRETS_KEY.
+  fingerprint text not null,
+  -- Counts its values: a rotation makes the next one.
+  version integer not null default 1,
+  -- What it multiplies a price with, but for the price per request.
+  price_factor numeric not null default 1
+    check (price_factor >= 0 and price_factor <= 100 and scale(price_factor) <= 6),
+  -- `first`: the platform's key serves where this one is refused.
+  own_keys text not null default 'only' check (own_keys in ('only', 'first')),
+  created_by text not null,
+  created_at timestamptz not null default clock_timestamp(),
+  rotated_at timestamptz,
+  revoked_at timestamptz,
+  -- When a gateway asked for it last.
+  last_used_at timestamptz,
+  constraint provider_keys_check check ((org_id is null) = (provider is null)),
+  constraint provider_keys_check1 check ((org_id is null) = (name is not null))
+);
+-- One key serves an organization at a provider.
+create unique index provider_keys_living on provider_keys (org_id, provider)
+where revoked_at is null;
+create unique index provider_keys_named on provider_keys (name) where revoked_at is null;
+create index provider_keys_organization on provider_keys (org_id, id);
+
+----------------------------------------------------------------------------------------------------
 -- Reservations
 ----------------------------------------------------------------------------------------------------
 
@@ -1373,6 +1419,11 @@ create table reservations (
   is_budgeted boolean,
   -- At most 5, from x-svc-tags.
   tags text[],
+  -- The own keys that may serve it, with what they were then: [{provider, provider_key_id, version,
+  -- price_factor, own_keys}].
+  own_keys jsonb,
+  -- The one that did; null: the platform's key.
+  provider_key_id text,
   constraint reservations_check check (status = 'canceled' or num_nulls(wallet_id, price_version_id,
     held_nanos, expires_at) = 0)
 ) with (fillfactor = 80);
@@ -1475,7 +1526,8 @@ create type settle_item as (
   provider text,
   model text,
   usage jsonb,
-  usage_source text
+  usage_source text,
+  provider_key_id text
 );
 
 -- One settle item with what was decided of it; `code` is null where the reservation is to be closed
@@ -1493,7 +1545,8 @@ create type settlement as (
   usage jsonb,
   usage_source text,
   excess_nanos numeric,
-  is_unpriced boolean
+  is_unpriced boolean,
+  provider_key_id text
 );
 
 -- The ledger entries that close reservations: the hold comes back and the cost goes, or after
@@ -1534,7 +1587,8 @@ create type reserve_item as (
   containers numeric,
   pages numeric,
   image_output_tokens numeric,
-  tags text[]
+  tags text[],
+  own_keys boolean
 );
 
 -- What a reserve may cost at most by today's prices: the dearest of the model and its fallbacks,
@@ -1544,7 +1598,8 @@ create type quote as (
   param text,
   usd_nanos numeric,
   price_version_id text,
-  fallbacks jsonb
+  fallbacks jsonb,
+  own_keys jsonb
 );
 
 -- True where the session's earlier reserves, those of this batch included, leave no room for one
@@ -1594,7 +1649,8 @@ create type lane_row as (
   -- max_value, resets_at}].
   warnings jsonb,
   -- When the window of the constraint that refused ends.
-  resets_at timestamptz
+  resets_at timestamptz,
+  own_keys jsonb
 );
 
 -- Whether an agent's constraints let one more hold pass. `left_after` is what the batch has counted
@@ -1615,23 +1671,6 @@ returns bigint language sql stable as $$
   where p.version_id = q.price_version_id
     or p.version_id in (select f ->> 'price_version_id' from jsonb_array_elements(q.fallbacks) as f)
 $$;
-
--- One commit for what waits in one organization's lane: settlements first, they give money back;
--- then the calls that have waited for it; then new ones.
-create function lane_3(p_org_id text, p_settlements jsonb, p_redeems jsonb, p_reserves jsonb)
-returns setof lane_row language plpgsql
-set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
-begin
-  if jsonb_array_length(p_settlements) > 0 then
-    return query select s::lane_answer, null::bigint, null::jsonb, null::timestamptz from settle_3(p_org_id, p_settlements) as s;
-  end if;
-  if jsonb_array_length(p_redeems) > 0 then
-    return query select * from redeem(p_org_id, p_redeems);
-  end if;
-  if jsonb_array_length(p_reserves) > 0 then
-    return query select * from reserve_2(p_org_id, p_reserves);
-  end if;
-end $$;
 
 -- A wallet of the cascade (user, team, organization) with its balance when the batch began.
 create type cascade_wallet as (
@@ -1706,61 +1745,6 @@ returns ledger_entry[] language sql immutable as $$
     null, null, null, null)::ledger_entry order by h.ordinality)
   from unnest(p_holds) with ordinality as h
 $$;
-
--- Answers an item whose request_id holds already or may never hold. A call that was canceled stays
--- canceled.
-create function repeated_reserve(f reserve_fact)
-returns lane_row language plpgsql immutable as $$
-declare
-  a lane_answer;
-  v_row lane_row;
-begin
-  a.op := 'reserve';
-  a.n := f.n;
-  a := repeated_hold(a, f.earlier, f.body_sha256, f.earlier_balance_nanos);
-  if (f.earlier).status = 'released' and (f.earlier).outcome = 'canceled' then
-    a.code := 'request_canceled';
-  end if;
-  v_row.answer := a;
-  v_row.max_completion_tokens := (f.earlier).max_completion_tokens;
-  return v_row;
-end $$;
-
--- Answers an item that holds: its reservation, and the balance that the hold leaves.
-create function held_reserve(p_n integer, r reservations, p_balance_nanos bigint, p_warnings jsonb)
-returns lane_row language sql immutable as $$
-  select (('reserve', p_n, null, null, r.id, null, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos,
-    r.held_nanos, null, null, p_balance_nanos, null, r.expires_at, null)::lane_answer,
-    r.max_completion_tokens, p_warnings, null)::lane_row
-$$;
-
--- Answers the items of a settle that close nothing: repeats, refusals, and cancellations of a
--- request_id that is unknown. Such a cancellation leaves a tombstone, so that this request_id never
--- holds, and no wait for money outlives it.
-create function answer_unclosed(p_org_id text, p_items settlement[], p_now timestamptz)
-returns setof lane_answer language plpgsql as $$
-begin
-  return query
-    with tombstones as (
-      insert into reservations (id, org_id, request_id, status, created_at, outcome)
-      select new_id('res'), p_org_id, s.request_id, 'canceled', p_now, 'canceled'
-      from unnest(p_items) as s where s.code = 'tombstone' returning *
-    ), gone as (
-      delete from ticket_waiters w using tombstones t where w.org_id = p_org_id and w.request_id = t.request_id
-    )
-    select a.* from unnest(p_items) as s
-    join tombstones t on s.code = 'tombstone' and t.request_id = s.request_id
-    cross join lateral settled_answer(s.n, t::reservations) as a;
-  return query
-    select a.* from unnest(p_items) as s cross join lateral settled_answer(s.n, s.reservation) as a
-    where s.code = 'repeated';
-  return query
-    select 'settle', s.n, s.code,
-      case s.code when 'price_not_frozen' then 'model' when 'not_found' then null else 'usage' end,
-      (s.reservation).id, null::text, null::text, null::text, null::text, null::bigint, null::bigint, null::bigint,
-      null::bigint, null::bigint, null::text, null::timestamptz, null::jsonb
-    from unnest(p_items) as s where s.code not in ('tombstone', 'repeated');
-end $$;
 
 -- True if a price knows what a tier costs. Every price knows the names of the ordinary one; absent
 -- is ordinary too.
@@ -1849,53 +1833,6 @@ create function settlement_bound(r reservations) returns numeric language sql im
   select greatest(r.held_nanos::numeric * 100, 10000000000)
 $$;
 
--- Reads the items of a settle with their reservations and frozen prices, and judges them. Items are
--- independent: a reservation comes once a batch. It charges no more than settlement_bound, and
--- refuses an answer that would cost nothing at a price that is not free, and debt beyond the bound
--- of a wallet. `offset 0` keeps the planner from writing the cost out wherever it is read.
-create function judge_settlements_3(p_org_id text, p_items jsonb)
-returns settlement[] language sql stable as $$
-  select array_agg((e.n::integer,
-    case
-      when r.id is null and i.outcome = 'canceled' and i.request_id is not null
-        and exists (select 1 from organizations o where o.id = p_org_id) then 'tombstone'
-      when r.id is null then 'not_found'
-      when r.status not in ('open', 'expired') then 'repeated'
-      when p.version_id is null then 'price_not_frozen'
-      when i.outcome = 'completed' and told.usd_nanos = 0 and not (p.price).free then 'usage_not_priced'
-      when cost.nanos > 9000000000000000000
-        or w.balance_nanos + case r.status when 'open' then r.held_nanos else 0 end - cost.nanos < -9000000000000000000
-        then 'amount_too_large'
-    end,
-    r.reservation, i.request_id,
-    case
-      when r.status = 'expired' then 'late'
-      when i.outcome <> 'completed' and cost.nanos = 0 then 'released'
-      else 'settled'
-    end,
-    cost.nanos, chosen.provider, chosen.model, i.outcome, i.usage, i.usage_source, told.nanos - cost.nanos,
-    p.version_id is not null and not (knows_tier(p.price, i.usage ->> 'service_tier')
-      and knows_region(p.price, i.usage ->> 'region')))::settlement order by e.n)
-  from jsonb_array_elements(p_items) with ordinality as e (value, n)
-  cross join lateral jsonb_populate_record(null::settle_item, e.value) as i
-  left join lateral (select q.id from reservations q where q.org_id = p_org_id and q.request_id = i.request_id limit 1)
-    as named on i.reservation_id is null
-  left join lateral (select q as reservation, q.* from reservations q where q.id = coalesce(i.reservation_id, named.id) limit 1)
-    as r on r.org_id = p_org_id
-  left join lateral (select q.balance_nanos from wallets q where q.id = r.wallet_id limit 1) as w on true
-  cross join lateral (select coalesce(i.provider, r.provider) as provider, coalesce(i.model, r.model) as model) as chosen
-  left join lateral (select v as price, v.version_id from model_prices v where v.version_id = case
-      when chosen.provider = r.provider and chosen.model = r.model then r.price_version_id
-      else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
-        where f ->> 'provider' = chosen.provider and f ->> 'model' = chosen.model limit 1) end limit 1) as p on true
-  cross join lateral (select case
-    -- What failed or was canceled before any use costs nothing, not even the price per request.
-    when i.outcome <> 'completed' and not has_use(i.usage) then 0
-    else usage_cost(p.price, jsonb_populate_record(null::usage_counts, i.usage)) end as usd_nanos offset 0) as usd
-  cross join lateral (select usd.usd_nanos, round(usd.usd_nanos * r.exchange_rate) as nanos offset 0) as told
-  cross join lateral (select least(told.nanos, settlement_bound(r.reservation)) as nanos offset 0) as cost
-$$;
-
 -- The answer of a repeated settle: what the first one did, whatever a person has charged since.
 create function settled_answer(p_n integer, r reservations)
 returns lane_answer language sql stable as $$
@@ -1948,32 +1885,6 @@ begin
   where q.id = x.id;
   return null;
 end $$;
-
--- Answers an item that no wallet covers: with the amounts that were asked for and its cost ticket;
--- or without one, naming the bound of open tickets that is met and when the first of them ends.
-create function uncovered_reserve(p_n integer, p_currency text, p_estimated_nanos numeric,
-  p_held_nanos numeric, p_cost_ticket jsonb)
-returns lane_row language sql stable as $$
-  select (('reserve', p_n, 'insufficient_balance', p_cost_ticket #>> '{exceeded,param}', null, null, null, null, p_currency,
-    p_estimated_nanos, p_held_nanos, null, null, null, null, null,
-    case when p_cost_ticket ? 'exceeded' then null else p_cost_ticket end)::lane_answer, null, null,
-    (p_cost_ticket #>> '{exceeded,resets_at}')::timestamptz)::lane_row
-$$;
-
--- Answers an item that is refused, and names the member of its body that is at fault. `p_resets_at`
--- ends the window of the cap that refused it.
-create function refused_reserve(f reserve_fact, q quote, p_code text, p_resets_at timestamptz)
-returns lane_row language sql immutable as $$
-  select (('reserve', f.n, p_code,
-    case p_code
-      when 'unknown_org' then 'org_id'
-      when 'not_of_organization' then f.unknown_member
-      when 'not_team_member' then 'team_id'
-      when 'amount_too_large' then 'estimated_prompt_tokens'
-      else q.param end,
-    null, null, null, null, null, null, null, null, null, null, null, null, null)::lane_answer,
-    null, null, p_resets_at)::lane_row
-$$;
 
 -- True if a wallet pays an amount; `p_left` holds balances that the batch has changed already. Only
 -- a call whose turn it is names the wallet, and takes what is kept.
@@ -2143,7 +2054,8 @@ create type item_answer as (
   cost_ticket jsonb,
   max_completion_tokens bigint,
   warnings jsonb,
-  resets_at timestamptz
+  resets_at timestamptz,
+  own_keys jsonb
 );
 
 -- True if a price has no lists: every tier, region and length of prompt costs the same.
@@ -2167,6 +2079,312 @@ create function body_digest(p_item jsonb) returns text language sql stable as $$
   select encode(sha256(convert_to(jsonb_strip_nulls(p_item - '{request_id,secret_id,wallet_id,cost_ticket_id}'::text[])::text,
     'utf8')), 'hex')
 $$;
+
+-- Says why an item may hold nothing, however much money there is; null if money alone decides.
+-- `p_room` is the rest of the key's budget and `p_made` are the holds of this batch so far. Caps on
+-- agents are judged afterwards, by judge_caps.
+create function reserve_refusal(p_org organizations, f reserve_fact, q quote, p_rate numeric,
+  p_held_nanos numeric, p_room_nanos bigint, p_made reservations[])
+returns text language sql stable as $$
+  select case
+    when p_org.id is null then 'unknown_org'
+    when p_org.suspended_at is not null then 'organization_suspended'
+    when f.unknown_member is not null then 'not_of_organization'
+    when f.key_invalid then 'invalid_credential'
+    when f.is_outsider then 'not_team_member'
+    when q.code is not null then q.code
+    when p_rate is null then 'exchange_rate_missing'
+    when p_held_nanos > 9000000000000000000 then 'amount_too_large'
+    when ((f.body).session_max_actions is not null or (f.body).session_max_cost_usd is not null)
+      and session_is_full(p_org.id, f.body, q.usd_nanos, p_made) then 'session_limit_exceeded'
+    when p_held_nanos > p_room_nanos then 'key_budget_exceeded' end
+$$;
+
+-- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, its
+-- budgets' room back, and an event that says whether a call had the hold and its end was never
+-- told; what an approval held for a call that never came is not that.
+create function expire_holds(p_org_id text) returns integer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_expired reservations[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  with expired as (
+    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
+    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
+    returning r.*
+  )
+  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
+  if v_expired is null then
+    return 0;
+  end if;
+  perform from post_entries(p_org_id, (
+    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
+      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
+    from unnest(v_expired) as e));
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos
+  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
+  where t.id = d.key_id;
+  if exists (select 1 from unnest(v_expired) as e where e.is_budgeted) then
+    perform count_moves(p_org_id, (select array_agg((e.id, e.key_id, e.user_id, e.team_id, e.created_at, -e.held_nanos, 0)::budget_move)
+      from unnest(v_expired) as e where e.is_budgeted));
+  end if;
+  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
+      'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
+      'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
+        and t.request_id is distinct from e.request_id))
+    || caller_of_hold(e))
+  from unnest(v_expired) as e;
+  return cardinality(v_expired);
+end $$;
+
+-- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
+-- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
+create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[],
+  p_now timestamptz)
+returns void language plpgsql as $$
+declare
+  v_next timestamptz := p_holds[1].expires_at;
+begin
+  insert into reservations select * from unnest(p_holds);
+  if exists (select 1 from unnest(p_holds) as h where h.is_budgeted) then
+    perform count_holds(p_org.id, p_holds);
+  end if;
+  perform from post_entries(p_org.id, p_entries);
+  update tokens t set held_nanos = t.held_nanos + d.held_nanos,
+    last_used_at = case when t.last_used_at > p_now - interval '1 minute' then t.last_used_at else p_now end
+  from (select h.key_id, sum(h.held_nanos) as held_nanos from unnest(p_holds) as h where h.key_id is not null group by 1) as d
+  where t.id = d.key_id;
+  if p_org.lifetimes_next_at is null or v_next < p_org.lifetimes_next_at then
+    update organizations o set lifetimes_next_at = v_next where o.id = p_org.id;
+    perform send_to_workflow(p_org.id, 'reservationLifetimes', 'lifetimes-' || p_org.id, 'wake',
+      jsonb_build_object('org_id', p_org.id));
+  end if;
+end $$;
+
+-- What an own key makes of a price for one usage: the amounts in force, each times its factor but
+-- for the price per request.
+create function price_by_key(p model_prices, u usage_counts, p_factor numeric)
+returns model_prices language plpgsql immutable as $$
+declare
+  v model_prices := price_at(p, u);
+begin
+  v.tiers := null;
+  v.service_tiers := null;
+  v.regions := null;
+  v.input_per_1m := v.input_per_1m * p_factor;
+  v.output_per_1m := v.output_per_1m * p_factor;
+  v.cached_input_per_1m := v.cached_input_per_1m * p_factor;
+  v.cache_write_per_1m := v.cache_write_per_1m * p_factor;
+  v.cache_write_1h_per_1m := v.cache_write_1h_per_1m * p_factor;
+  v.audio_input_per_1m := v.audio_input_per_1m * p_factor;
+  v.audio_output_per_1m := v.audio_output_per_1m * p_factor;
+  v.image_input_per_1m := v.image_input_per_1m * p_factor;
+  v.image_output_per_1m := v.image_output_per_1m * p_factor;
+  v.video_input_per_1m := v.video_input_per_1m * p_factor;
+  v.video_output_per_1m := v.video_output_per_1m * p_factor;
+  v.per_minute := v.per_minute * p_factor;
+  v.per_1m_characters := v.per_1m_characters * p_factor;
+  v.per_tool_call := v.per_tool_call * p_factor;
+  v.per_web_search := v.per_web_search * p_factor;
+  v.per_file_search := v.per_file_search * p_factor;
+  v.per_container := v.per_container * p_factor;
+  v.per_page := v.per_page * p_factor;
+  v.minimum := v.minimum * p_factor;
+  return v;
+end $$;
+
+-- What a usage costs at most by an own key, as dearest_cost says it of the platform's.
+create function dearest_cost_by_key(p model_prices, u usage_counts, p_factor numeric)
+returns numeric language plpgsql immutable as $$
+declare
+  v_nanos numeric := usage_cost(price_by_key(p, u, p_factor), u);
+  v_tier text;
+begin
+  if p.service_tiers is not null and u.service_tier in ('auto', 'default') then
+    for v_tier in select jsonb_object_keys(p.service_tiers) loop
+      u.service_tier := v_tier;
+      v_nanos := greatest(v_nanos, usage_cost(price_by_key(p, u, p_factor), u));
+    end loop;
+  end if;
+  return v_nanos;
+end $$;
+
+-- The key that an organization has at a provider; a null row if it has none.
+create function own_key_at(p_org_id text, p_provider text)
+returns provider_keys language sql stable as $$
+  select k from provider_keys k where k.org_id = p_org_id and k.provider = p_provider and k.revoked_at is null limit 1
+$$;
+
+-- What a frozen key multiplies with; null for the platform's.
+create function frozen_factor(p_own_keys jsonb, p_provider text, p_provider_key_id text)
+returns numeric language sql immutable as $$
+  select (k.value ->> 'price_factor')::numeric from jsonb_array_elements(p_own_keys) as k
+  where k.value ->> 'provider' = p_provider and k.value ->> 'provider_key_id' = p_provider_key_id limit 1
+$$;
+
+-- Prices a reserve: what it costs at most by today's prices, the dearest of the model and its
+-- fallbacks, each price frozen. A tier or region that none of them prices is refused; one that some
+-- do not price is charged at their base. Where the organization has an own key, its factor counts
+-- in the place of the platform's price, or beside it if that key may serve too.
+create function quote_reserve_2(p_org_id text, i reserve_item, p_default_max_completion integer)
+returns quote language plpgsql stable as $$
+declare
+  v_quote quote;
+  v_candidate record;
+  v_price model_prices;
+  v_usage usage_counts;
+  v_key provider_keys;
+  v_knows_tier boolean := false;
+  v_knows_region boolean := false;
+begin
+  for v_candidate in
+    select i.provider as provider, i.model as model, 0 as n
+    union all
+    select f.value ->> 'provider', f.value ->> 'model', f.n::integer
+    from jsonb_array_elements(i.fallbacks) with ordinality as f (value, n)
+    order by n
+  loop
+    v_price := price_for(v_candidate.provider, v_candidate.model);
+    if v_price.version_id is null then
+      v_quote.code := 'model_not_priced';
+      v_quote.param := case v_candidate.n when 0 then 'model' else 'fallbacks' end;
+      return v_quote;
+    end if;
+    v_knows_tier := v_knows_tier or knows_tier(v_price, i.service_tier);
+    v_knows_region := v_knows_region or knows_region(v_price, i.region);
+    v_usage := expected_usage(i, v_price, p_default_max_completion);
+    v_key := case when i.own_keys then own_key_at(p_org_id, v_candidate.provider) end;
+    if v_key.id is not null then
+      v_quote.usd_nanos := greatest(v_quote.usd_nanos, dearest_cost_by_key(v_price, v_usage, v_key.price_factor));
+      if not coalesce(v_quote.own_keys, '[]') @> jsonb_build_array(jsonb_build_object('provider_key_id', v_key.id)) then
+        v_quote.own_keys := coalesce(v_quote.own_keys, '[]') || jsonb_build_object('provider', v_key.provider,
+          'provider_key_id', v_key.id, 'version', v_key.version, 'price_factor', trim_scale(v_key.price_factor)::text,
+          'own_keys', v_key.own_keys);
+      end if;
+    end if;
+    if v_key.id is null or v_key.own_keys = 'first' then
+      v_quote.usd_nanos := greatest(v_quote.usd_nanos, dearest_cost(v_price, v_usage));
+    end if;
+    if v_candidate.n = 0 then
+      v_quote.price_version_id := v_price.version_id;
+    else
+      v_quote.fallbacks := coalesce(v_quote.fallbacks, '[]') || jsonb_build_object('provider', v_candidate.provider,
+        'model', v_candidate.model, 'price_version_id', v_price.version_id);
+    end if;
+  end loop;
+  if not v_knows_tier then
+    v_quote.code := 'service_tier_not_priced';
+    v_quote.param := 'service_tier';
+  elsif not v_knows_region then
+    v_quote.code := 'region_not_priced';
+    v_quote.param := 'region';
+  end if;
+  return v_quote;
+end $$;
+
+-- The hold of a reserve before its wallet is known.
+create function new_hold(i reserve_item, p_org organizations, q quote, p_now timestamptz)
+returns reservations language plpgsql as $$
+declare
+  r reservations;
+begin
+  r.id := new_id('res');
+  r.org_id := p_org.id;
+  r.status := 'open';
+  r.request_id := i.request_id;
+  r.request_body_hash := i.request_body_hash;
+  r.key_id := i.key_id;
+  r.user_id := i.user_id;
+  r.team_id := i.team_id;
+  r.agent_id := i.agent_id;
+  r.session_id := i.session_id;
+  r.family := i.family;
+  r.tags := i.tags;
+  r.provider := i.provider;
+  r.model := i.model;
+  r.price_version_id := q.price_version_id;
+  r.fallbacks := q.fallbacks;
+  r.own_keys := q.own_keys;
+  r.currency := p_org.currency;
+  r.life_seconds := p_org.reservation_ttl_seconds;
+  r.created_at := p_now;
+  r.expires_at := p_now + p_org.reservation_ttl_seconds * interval '1 second';
+  return r;
+end $$;
+
+-- Answers an item whose request_id holds already or may never hold. A call that was canceled stays
+-- canceled.
+create function repeated_reserve(f reserve_fact)
+returns lane_row language plpgsql immutable as $$
+declare
+  a lane_answer;
+  v_row lane_row;
+begin
+  a.op := 'reserve';
+  a.n := f.n;
+  a := repeated_hold(a, f.earlier, f.body_sha256, f.earlier_balance_nanos);
+  if (f.earlier).status = 'released' and (f.earlier).outcome = 'canceled' then
+    a.code := 'request_canceled';
+  end if;
+  v_row.answer := a;
+  v_row.max_completion_tokens := (f.earlier).max_completion_tokens;
+  v_row.own_keys := (f.earlier).own_keys;
+  return v_row;
+end $$;
+
+-- Answers an item that holds: its reservation, and the balance that the hold leaves.
+create function held_reserve(p_n integer, r reservations, p_balance_nanos bigint, p_warnings jsonb)
+returns lane_row language sql immutable as $$
+  select (('reserve', p_n, null, null, r.id, null, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos,
+    r.held_nanos, null, null, p_balance_nanos, null, r.expires_at, null)::lane_answer,
+    r.max_completion_tokens, p_warnings, null, r.own_keys)::lane_row
+$$;
+
+-- Answers an item that no wallet covers: with the amounts that were asked for and its cost ticket;
+-- or without one, naming the bound of open tickets that is met and when the first of them ends.
+create function uncovered_reserve(p_n integer, p_currency text, p_estimated_nanos numeric,
+  p_held_nanos numeric, p_cost_ticket jsonb)
+returns lane_row language sql stable as $$
+  select (('reserve', p_n, 'insufficient_balance', p_cost_ticket #>> '{exceeded,param}', null, null, null, null, p_currency,
+    p_estimated_nanos, p_held_nanos, null, null, null, null, null,
+    case when p_cost_ticket ? 'exceeded' then null else p_cost_ticket end)::lane_answer, null, null,
+    (p_cost_ticket #>> '{exceeded,resets_at}')::timestamptz, null)::lane_row
+$$;
+
+-- Answers an item that is refused, and names the member of its body that is at fault. `p_resets_at`
+-- ends the window of the cap that refused it.
+create function refused_reserve(f reserve_fact, q quote, p_code text, p_resets_at timestamptz)
+returns lane_row language sql immutable as $$
+  select (('reserve', f.n, p_code,
+    case p_code
+      when 'unknown_org' then 'org_id'
+      when 'not_of_organization' then f.unknown_member
+      when 'not_team_member' then 'team_id'
+      when 'amount_too_large' then 'estimated_prompt_tokens'
+      else q.param end,
+    null, null, null, null, null, null, null, null, null, null, null, null, null)::lane_answer,
+    null, null, p_resets_at, null)::lane_row
+$$;
+
+-- One commit for what waits in one organization's lane: settlements first, they give money back;
+-- then the calls that have waited for it; then new ones.
+create function lane_3(p_org_id text, p_settlements jsonb, p_redeems jsonb, p_reserves jsonb)
+returns setof lane_row language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+begin
+  if jsonb_array_length(p_settlements) > 0 then
+    return query select s::lane_answer, null::bigint, null::jsonb, null::timestamptz, null::jsonb
+      from settle_3(p_org_id, p_settlements) as s;
+  end if;
+  if jsonb_array_length(p_redeems) > 0 then
+    return query select * from redeem(p_org_id, p_redeems);
+  end if;
+  if jsonb_array_length(p_reserves) > 0 then
+    return query select * from reserve_2(p_org_id, p_reserves);
+  end if;
+end $$;
 
 -- One commit for what waits in one organization's lane: settlements first, they give money back;
 -- then the calls that have waited for it; then new ones. What comes alone goes the short way, if it
@@ -2193,10 +2411,12 @@ begin
   if v_settlements > 0 or v_redeems > 0 then
     perform set_config('svc.traces', p_traces, true);
     if v_settlements > 0 then
-      return query select s.*, null::bigint, null::jsonb, null::timestamptz from settle_3(p_org_id, p_settlements) as s;
+      return query select s.*, null::bigint, null::jsonb, null::timestamptz, null::jsonb
+        from settle_3(p_org_id, p_settlements) as s;
     end if;
     if v_redeems > 0 then
-      return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at from redeem(p_org_id, p_redeems) as r;
+      return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at, r.own_keys
+        from redeem(p_org_id, p_redeems) as r;
     end if;
   end if;
   if v_reserves = 1 then
@@ -2208,29 +2428,10 @@ begin
   end if;
   if v_reserves > 0 then
     perform set_config('svc.traces', p_traces, true);
-    return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at from reserve_2(p_org_id, p_reserves) as r;
+    return query select (r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at, r.own_keys
+      from reserve_2(p_org_id, p_reserves) as r;
   end if;
 end $$;
-
--- Says why an item may hold nothing, however much money there is; null if money alone decides.
--- `p_room` is the rest of the key's budget and `p_made` are the holds of this batch so far. Caps on
--- agents are judged afterwards, by judge_caps.
-create function reserve_refusal(p_org organizations, f reserve_fact, q quote, p_rate numeric,
-  p_held_nanos numeric, p_room_nanos bigint, p_made reservations[])
-returns text language sql stable as $$
-  select case
-    when p_org.id is null then 'unknown_org'
-    when p_org.suspended_at is not null then 'organization_suspended'
-    when f.unknown_member is not null then 'not_of_organization'
-    when f.key_invalid then 'invalid_credential'
-    when f.is_outsider then 'not_team_member'
-    when q.code is not null then q.code
-    when p_rate is null then 'exchange_rate_missing'
-    when p_held_nanos > 9000000000000000000 then 'amount_too_large'
-    when ((f.body).session_max_actions is not null or (f.body).session_max_cost_usd is not null)
-      and session_is_full(p_org.id, f.body, q.usd_nanos, p_made) then 'session_limit_exceeded'
-    when p_held_nanos > p_room_nanos then 'key_budget_exceeded' end
-$$;
 
 -- Holds the estimated cost of requests, in the given order. Invariant: one wallet pays for a hold,
 -- the first of user, team and organization whose balance covers it; the sum of holds never exceeds
@@ -2285,7 +2486,7 @@ begin
       continue;
     end if;
 
-    q := quote_reserve(f.body, v_org.default_max_completion_tokens);
+    q := quote_reserve_2(p_org_id, f.body, v_org.default_max_completion_tokens);
     v_held := amount_to_hold(q.usd_nanos, v_rate, v_org.reserve_buffer_pct);
     v_room := coalesce((v_left ->> (f.body).key_id)::bigint, f.key_room_nanos);
     v_code := reserve_refusal(v_org, f, q, v_rate, v_held, v_room, v_made);
@@ -2374,209 +2575,6 @@ begin
   end loop;
 end $$;
 
--- Settles one item likewise: settle_3 would close an open hold with it, at the model that was held
--- for, within its bound, and tell nobody. Null, and nothing is written, if that is not sure.
-create function settle_alone(p_org_id text, p_item jsonb)
-returns item_answer language plpgsql as $$
-declare
-  v_usage jsonb := p_item -> 'usage';
-  v_now timestamptz := clock_timestamp();
-  f record;
-  v_cost_nanos bigint;
-  v_entry_id text;
-begin
-  -- Tokens alone count, and of those no kind that has a price of its own.
-  if (case when p_item ->> 'outcome' = 'completed' and jsonb_typeof(v_usage) = 'object'
-      then jsonb_path_exists(v_usage - '{prompt_tokens,completion_tokens,reasoning_tokens}'::text[], '$.* ? (@ > 0)')
-      else true end) then
-    return null;
-  end if;
-  select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
-    r.model, r.is_budgeted, r.user_id, r.team_id, r.created_at, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
-      as threshold_nanos, p.free, settlement_bound(r) as bound_nanos,
-    round(token_cost(p, (v_usage ->> 'prompt_tokens')::numeric, (v_usage ->> 'completion_tokens')::numeric) * r.exchange_rate)
-      as cost_nanos,
-    r.org_id = p_org_id and r.status = 'open' and r.cost_ticket_id is null
-      and coalesce(p_item ->> 'provider', r.provider) = r.provider and coalesce(p_item ->> 'model', r.model) = r.model
-      and is_flat(p) and knows_tier(p, v_usage ->> 'service_tier') and knows_region(p, v_usage ->> 'region') as is_usual
-  into f
-  from reservations r
-  cross join lateral (select * from wallets q where q.id = r.wallet_id limit 1) as w
-  cross join lateral (select * from model_prices q where q.version_id = r.price_version_id limit 1) as p
-  join organizations o on o.id = p_org_id
-  where r.id = p_item ->> 'reservation_id';
-
-  if not coalesce(f.is_usual and f.cost_nanos <= least(f.bound_nanos, 9000000000000000000), false)
-      or (f.cost_nanos = 0 and not f.free)
-      -- A budget may reach a threshold.
-      or (f.is_budgeted and f.cost_nanos > f.held_nanos)
-      or f.balance_nanos::numeric + f.held_nanos - f.cost_nanos < -9000000000000000000
-      or (f.balance_nanos + f.reserved_nanos >= f.threshold_nanos
-        and f.balance_nanos + f.reserved_nanos - f.cost_nanos < f.threshold_nanos) then
-    return null;
-  end if;
-  v_cost_nanos := f.cost_nanos;
-  v_entry_id := new_id('txn');
-  if f.key_id is not null then
-    update tokens k set held_nanos = k.held_nanos - f.held_nanos, spent_nanos = k.spent_nanos + v_cost_nanos where k.id = f.key_id;
-  end if;
-  update reservations r set status = 'settled', closed_at = v_now, actual_cost_nanos = v_cost_nanos, outcome = 'completed',
-    usage = v_usage, usage_source = p_item ->> 'usage_source', settled_provider = r.provider, settled_model = r.model
-  where r.id = f.id;
-  if f.is_budgeted then
-    perform count_in_budgets(p_org_id, (f.id, f.key_id, f.user_id, f.team_id, f.created_at, -f.held_nanos, v_cost_nanos)::budget_move);
-  end if;
-  insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
-    reservation_id, phase, actual_cost_nanos, created_at)
-  values (v_entry_id, f.wallet_id, p_org_id, f.seq + 1, 'settlement', f.held_nanos - v_cost_nanos,
-    f.balance_nanos + f.held_nanos - v_cost_nanos, f.provider, f.model, f.id, 'close', v_cost_nanos, v_now);
-  update wallets w set balance_nanos = w.balance_nanos + f.held_nanos - v_cost_nanos,
-    reserved_nanos = w.reserved_nanos - f.held_nanos, seq = w.seq + 1
-  where w.id = f.wallet_id;
-  return ('settle', 1, null, null, f.id, 'settled', f.wallet_id, f.wallet_owner_type, f.currency, f.estimated_nanos, f.held_nanos,
-    v_cost_nanos, greatest(f.held_nanos - v_cost_nanos, 0), f.balance_nanos + f.held_nanos - v_cost_nanos, v_entry_id,
-    f.expires_at, null, null, null, null)::item_answer;
-end $$;
-
--- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, its
--- budgets' room back, and an event that says whether a call had the hold and its end was never
--- told; what an approval held for a call that never came is not that.
-create function expire_holds(p_org_id text) returns integer language plpgsql as $$
-declare
-  v_now timestamptz;
-  v_expired reservations[];
-begin
-  perform lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  with expired as (
-    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
-    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
-    returning r.*
-  )
-  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
-  if v_expired is null then
-    return 0;
-  end if;
-  perform from post_entries(p_org_id, (
-    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
-      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
-    from unnest(v_expired) as e));
-  update tokens t set held_nanos = t.held_nanos - d.held_nanos
-  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
-  where t.id = d.key_id;
-  if exists (select 1 from unnest(v_expired) as e where e.is_budgeted) then
-    perform count_moves(p_org_id, (select array_agg((e.id, e.key_id, e.user_id, e.team_id, e.created_at, -e.held_nanos, 0)::budget_move)
-      from unnest(v_expired) as e where e.is_budgeted));
-  end if;
-  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
-      'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
-      'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
-        and t.request_id is distinct from e.request_id))
-    || caller_of_hold(e))
-  from unnest(v_expired) as e;
-  return cardinality(v_expired);
-end $$;
-
--- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
--- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
-create function write_holds(p_org organizations, p_holds reservations[], p_entries ledger_entry[],
-  p_now timestamptz)
-returns void language plpgsql as $$
-declare
-  v_next timestamptz := p_holds[1].expires_at;
-begin
-  insert into reservations select * from unnest(p_holds);
-  if exists (select 1 from unnest(p_holds) as h where h.is_budgeted) then
-    perform count_holds(p_org.id, p_holds);
-  end if;
-  perform from post_entries(p_org.id, p_entries);
-  update tokens t set held_nanos = t.held_nanos + d.held_nanos,
-    last_used_at = case when t.last_used_at > p_now - interval '1 minute' then t.last_used_at else p_now end
-  from (select h.key_id, sum(h.held_nanos) as held_nanos from unnest(p_holds) as h where h.key_id is not null group by 1) as d
-  where t.id = d.key_id;
-  if p_org.lifetimes_next_at is null or v_next < p_org.lifetimes_next_at then
-    update organizations o set lifetimes_next_at = v_next where o.id = p_org.id;
-    perform send_to_workflow(p_org.id, 'reservationLifetimes', 'lifetimes-' || p_org.id, 'wake',
-      jsonb_build_object('org_id', p_org.id));
-  end if;
-end $$;
-
--- The entries of a settle have one more column, which the zipped rows name.
-create function settle_3(p_org_id text, p_items jsonb)
-returns setof lane_answer language plpgsql as $$
-declare
-  v_now timestamptz;
-  v_items settlement[];
-  v_closing settlement[];
-begin
-  perform lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  v_items := judge_settlements_3(p_org_id, p_items);
-  v_closing := array(select s from unnest(v_items) as s where s.code is null);
-  if cardinality(v_closing) < cardinality(v_items) then
-    return query select * from answer_unclosed(p_org_id, v_items, v_now);
-  end if;
-  if cardinality(v_closing) = 0 then
-    return;
-  end if;
-
-  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
-  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
-      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
-    from unnest(v_closing) as s group by 1) as d
-  where t.id = d.key_id;
-  update reservations r
-  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
-    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model
-  from unnest(v_closing) as s where r.id = (s.reservation).id;
-  if exists (select 1 from unnest(v_closing) as s where (s.reservation).is_budgeted or s.status = 'late') then
-    perform count_closings(p_org_id, v_closing);
-  end if;
-  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
-    perform note_settlements(p_org_id, v_closing, v_now);
-  end if;
-  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
-  return query
-    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
-      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
-      (z.reservation).held_nanos, z.cost_nanos::bigint,
-      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
-      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
-    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
-      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
-      payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
-      chosen_model, outcome, usage, usage_source);
-end $$;
-
--- The hold of a reserve before its wallet is known.
-create function new_hold(i reserve_item, p_org organizations, q quote, p_now timestamptz)
-returns reservations language plpgsql as $$
-declare
-  r reservations;
-begin
-  r.id := new_id('res');
-  r.org_id := p_org.id;
-  r.status := 'open';
-  r.request_id := i.request_id;
-  r.request_body_hash := i.request_body_hash;
-  r.key_id := i.key_id;
-  r.user_id := i.user_id;
-  r.team_id := i.team_id;
-  r.agent_id := i.agent_id;
-  r.session_id := i.session_id;
-  r.family := i.family;
-  r.tags := i.tags;
-  r.provider := i.provider;
-  r.model := i.model;
-  r.price_version_id := q.price_version_id;
-  r.fallbacks := q.fallbacks;
-  r.currency := p_org.currency;
-  r.life_seconds := p_org.reservation_ttl_seconds;
-  r.created_at := p_now;
-  r.expires_at := p_now + p_org.reservation_ttl_seconds * interval '1 second';
-  return r;
-end $$;
-
 -- Holds for one item, under the organization's lock, if it is a usual one: reserve_2 would answer
 -- it with a hold and tell nobody. Null, and nothing is written, if that is not sure; then reserve_2
 -- decides. Invariant: whatever this holds, reserve_2 would hold alike, row for row.
@@ -2645,6 +2643,9 @@ begin
           and tm.user_id = i.user_id))
         and (i.agent_id is null or exists (select 1 from agents g where g.id = i.agent_id and g.org_id = p_org_id
           and g.archived_at is null))
+        -- A key of its own has a price of its own.
+        and not (coalesce(i.own_keys, false) and exists (select 1 from provider_keys pk where pk.org_id = p_org_id
+          and pk.provider = i.provider and pk.revoked_at is null))
         -- Overdue holds are given back first.
         and not exists (select 1 from reservations r where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now)
         as is_usual
@@ -2707,7 +2708,199 @@ begin
     perform wake_lifetimes(p_org_id, v_expires_at);
   end if;
   return ('reserve', 1, null, null, v_id, null, v_wallet_id, v_owner_type, v_currency, v_estimated_nanos, v_held_nanos,
-    null, null, v_balance_nanos, null, v_expires_at, null, v_completion_tokens, v_warnings, null)::item_answer;
+    null, null, v_balance_nanos, null, v_expires_at, null, v_completion_tokens, v_warnings, null, null)::item_answer;
+end $$;
+
+-- Settles one item likewise: settle_3 would close an open hold with it, at the model that was held
+-- for, within its bound, and tell nobody. Null, and nothing is written, if that is not sure.
+create function settle_alone(p_org_id text, p_item jsonb)
+returns item_answer language plpgsql as $$
+declare
+  v_usage jsonb := p_item -> 'usage';
+  v_now timestamptz := clock_timestamp();
+  f record;
+  v_cost_nanos bigint;
+  v_entry_id text;
+begin
+  -- Tokens alone count, and of those no kind that has a price of its own.
+  if (case when p_item ->> 'outcome' = 'completed' and jsonb_typeof(v_usage) = 'object'
+      then jsonb_path_exists(v_usage - '{prompt_tokens,completion_tokens,reasoning_tokens}'::text[], '$.* ? (@ > 0)')
+      else true end) then
+    return null;
+  end if;
+  select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
+    r.model, r.is_budgeted, r.user_id, r.team_id, r.created_at, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
+      as threshold_nanos, p.free, settlement_bound(r) as bound_nanos,
+    round(token_cost(p, (v_usage ->> 'prompt_tokens')::numeric, (v_usage ->> 'completion_tokens')::numeric) * r.exchange_rate)
+      as cost_nanos,
+    r.org_id = p_org_id and r.status = 'open' and r.cost_ticket_id is null
+      and r.own_keys is null and p_item ->> 'provider_key_id' is null
+      and coalesce(p_item ->> 'provider', r.provider) = r.provider and coalesce(p_item ->> 'model', r.model) = r.model
+      and is_flat(p) and knows_tier(p, v_usage ->> 'service_tier') and knows_region(p, v_usage ->> 'region') as is_usual
+  into f
+  from reservations r
+  cross join lateral (select * from wallets q where q.id = r.wallet_id limit 1) as w
+  cross join lateral (select * from model_prices q where q.version_id = r.price_version_id limit 1) as p
+  join organizations o on o.id = p_org_id
+  where r.id = p_item ->> 'reservation_id';
+
+  if not coalesce(f.is_usual and f.cost_nanos <= least(f.bound_nanos, 9000000000000000000), false)
+      or (f.cost_nanos = 0 and not f.free)
+      -- A budget may reach a threshold.
+      or (f.is_budgeted and f.cost_nanos > f.held_nanos)
+      or f.balance_nanos::numeric + f.held_nanos - f.cost_nanos < -9000000000000000000
+      or (f.balance_nanos + f.reserved_nanos >= f.threshold_nanos
+        and f.balance_nanos + f.reserved_nanos - f.cost_nanos < f.threshold_nanos) then
+    return null;
+  end if;
+  v_cost_nanos := f.cost_nanos;
+  v_entry_id := new_id('txn');
+  if f.key_id is not null then
+    update tokens k set held_nanos = k.held_nanos - f.held_nanos, spent_nanos = k.spent_nanos + v_cost_nanos where k.id = f.key_id;
+  end if;
+  update reservations r set status = 'settled', closed_at = v_now, actual_cost_nanos = v_cost_nanos, outcome = 'completed',
+    usage = v_usage, usage_source = p_item ->> 'usage_source', settled_provider = r.provider, settled_model = r.model
+  where r.id = f.id;
+  if f.is_budgeted then
+    perform count_in_budgets(p_org_id, (f.id, f.key_id, f.user_id, f.team_id, f.created_at, -f.held_nanos, v_cost_nanos)::budget_move);
+  end if;
+  insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
+    reservation_id, phase, actual_cost_nanos, created_at)
+  values (v_entry_id, f.wallet_id, p_org_id, f.seq + 1, 'settlement', f.held_nanos - v_cost_nanos,
+    f.balance_nanos + f.held_nanos - v_cost_nanos, f.provider, f.model, f.id, 'close', v_cost_nanos, v_now);
+  update wallets w set balance_nanos = w.balance_nanos + f.held_nanos - v_cost_nanos,
+    reserved_nanos = w.reserved_nanos - f.held_nanos, seq = w.seq + 1
+  where w.id = f.wallet_id;
+  return ('settle', 1, null, null, f.id, 'settled', f.wallet_id, f.wallet_owner_type, f.currency, f.estimated_nanos, f.held_nanos,
+    v_cost_nanos, greatest(f.held_nanos - v_cost_nanos, 0), f.balance_nanos + f.held_nanos - v_cost_nanos, v_entry_id,
+    f.expires_at, null, null, null, null, null)::item_answer;
+end $$;
+
+create function judge_settlements_3(p_org_id text, p_items jsonb)
+returns settlement[] language sql stable as $$
+  select array_agg((e.n::integer,
+    case
+      when r.id is null and i.outcome = 'canceled' and i.request_id is not null
+        and exists (select 1 from organizations o where o.id = p_org_id) then 'tombstone'
+      when r.id is null then 'not_found'
+      when r.status not in ('open', 'expired') then 'repeated'
+      when p.version_id is null then 'price_not_frozen'
+      when i.provider_key_id is not null and own.factor is null then 'provider_key_not_frozen'
+      when i.outcome = 'completed' and told.usd_nanos = 0 and not (p.price).free and own.factor is distinct from 0
+        then 'usage_not_priced'
+      when cost.nanos > 9000000000000000000
+        or w.balance_nanos + case r.status when 'open' then r.held_nanos else 0 end - cost.nanos < -9000000000000000000
+        then 'amount_too_large'
+    end,
+    r.reservation, i.request_id,
+    case
+      when r.status = 'expired' then 'late'
+      when i.outcome <> 'completed' and cost.nanos = 0 then 'released'
+      else 'settled'
+    end,
+    cost.nanos, chosen.provider, chosen.model, i.outcome, i.usage, i.usage_source, told.nanos - cost.nanos,
+    p.version_id is not null and not (knows_tier(p.price, i.usage ->> 'service_tier')
+      and knows_region(p.price, i.usage ->> 'region')), i.provider_key_id)::settlement order by e.n)
+  from jsonb_array_elements(p_items) with ordinality as e (value, n)
+  cross join lateral jsonb_populate_record(null::settle_item, e.value) as i
+  left join lateral (select q.id from reservations q where q.org_id = p_org_id and q.request_id = i.request_id limit 1)
+    as named on i.reservation_id is null
+  left join lateral (select q as reservation, q.* from reservations q where q.id = coalesce(i.reservation_id, named.id) limit 1)
+    as r on r.org_id = p_org_id
+  left join lateral (select q.balance_nanos from wallets q where q.id = r.wallet_id limit 1) as w on true
+  cross join lateral (select coalesce(i.provider, r.provider) as provider, coalesce(i.model, r.model) as model) as chosen
+  left join lateral (select v as price, v.version_id from model_prices v where v.version_id = case
+      when chosen.provider = r.provider and chosen.model = r.model then r.price_version_id
+      else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
+        where f ->> 'provider' = chosen.provider and f ->> 'model' = chosen.model limit 1) end limit 1) as p on true
+  left join lateral (select frozen_factor(r.own_keys, chosen.provider, i.provider_key_id) as factor offset 0) as own
+    on i.provider_key_id is not null
+  cross join lateral (select case
+    -- What failed or was canceled before any use costs nothing, not even the price per request.
+    when i.outcome <> 'completed' and not has_use(i.usage) then 0
+    when own.factor is not null then usage_cost(
+      price_by_key(p.price, jsonb_populate_record(null::usage_counts, i.usage), own.factor),
+      jsonb_populate_record(null::usage_counts, i.usage))
+    else usage_cost(p.price, jsonb_populate_record(null::usage_counts, i.usage)) end as usd_nanos offset 0) as usd
+  cross join lateral (select usd.usd_nanos, round(usd.usd_nanos * r.exchange_rate) as nanos offset 0) as told
+  cross join lateral (select least(told.nanos, settlement_bound(r.reservation)) as nanos offset 0) as cost
+$$;
+
+-- The entries of a settle have one more column, which the zipped rows name.
+create function settle_3(p_org_id text, p_items jsonb)
+returns setof lane_answer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_items settlement[];
+  v_closing settlement[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  v_items := judge_settlements_3(p_org_id, p_items);
+  v_closing := array(select s from unnest(v_items) as s where s.code is null);
+  if cardinality(v_closing) < cardinality(v_items) then
+    return query select * from answer_unclosed(p_org_id, v_items, v_now);
+  end if;
+  if cardinality(v_closing) = 0 then
+    return;
+  end if;
+
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos, spent_nanos = t.spent_nanos + d.cost_nanos
+  from (select (s.reservation).key_id, sum(s.cost_nanos) as cost_nanos,
+      coalesce(sum((s.reservation).held_nanos) filter (where s.status <> 'late'), 0) as held_nanos
+    from unnest(v_closing) as s group by 1) as d
+  where t.id = d.key_id;
+  update reservations r
+  set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
+    usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model,
+    provider_key_id = s.provider_key_id
+  from unnest(v_closing) as s where r.id = (s.reservation).id;
+  if exists (select 1 from unnest(v_closing) as s where (s.reservation).is_budgeted or s.status = 'late') then
+    perform count_closings(p_org_id, v_closing);
+  end if;
+  if exists (select 1 from unnest(v_closing) as s where s.excess_nanos > 0 or s.is_unpriced) then
+    perform note_settlements(p_org_id, v_closing, v_now);
+  end if;
+  -- Entries come back in the order they were given, so the two lists are zipped, not joined.
+  return query
+    select 'settle', z.n, null::text, null::text, (z.reservation).id, z.status, (z.reservation).wallet_id,
+      (z.reservation).wallet_owner_type, (z.reservation).currency, (z.reservation).estimated_nanos,
+      (z.reservation).held_nanos, z.cost_nanos::bigint,
+      case z.status when 'late' then 0 else greatest((z.reservation).held_nanos - z.cost_nanos, 0)::bigint end,
+      z.balance_after_nanos, z.entry_id, (z.reservation).expires_at, null::jsonb
+    from rows from (post_entries(p_org_id, closing_entries(v_closing)), unnest(v_closing)) as z (entry_id, wallet_id, org_id,
+      seq, type, amount_nanos, balance_after_nanos, provider, model, reservation_id, phase, actual_cost_nanos, transfer_id,
+      payment_session_id, description, created_at, actor, n, code, reservation, request_id, status, cost_nanos, chosen_provider,
+      chosen_model, outcome, usage, usage_source);
+end $$;
+
+-- Answers the items of a settle that close nothing: repeats, refusals, and cancellations of a
+-- request_id that is unknown. Such a cancellation leaves a tombstone, so that this request_id never
+-- holds, and no wait for money outlives it.
+create function answer_unclosed(p_org_id text, p_items settlement[], p_now timestamptz)
+returns setof lane_answer language plpgsql as $$
+begin
+  return query
+    with tombstones as (
+      insert into reservations (id, org_id, request_id, status, created_at, outcome)
+      select new_id('res'), p_org_id, s.request_id, 'canceled', p_now, 'canceled'
+      from unnest(p_items) as s where s.code = 'tombstone' returning *
+    ), gone as (
+      delete from ticket_waiters w using tombstones t where w.org_id = p_org_id and w.request_id = t.request_id
+    )
+    select a.* from unnest(p_items) as s
+    join tombstones t on s.code = 'tombstone' and t.request_id = s.request_id
+    cross join lateral settled_answer(s.n, t::reservations) as a;
+  return query
+    select a.* from unnest(p_items) as s cross join lateral settled_answer(s.n, s.reservation) as a
+    where s.code = 'repeated';
+  return query
+    select 'settle', s.n, s.code,
+      case s.code when 'price_not_frozen' then 'model' when 'provider_key_not_frozen' then 'provider_key_id' when 'not_found' then null
+        else 'usage' end,
+      (s.reservation).id, null::text, null::text, null::text, null::text, null::bigint, null::bigint, null::bigint,
+      null::bigint, null::bigint, null::text, null::timestamptz, null::jsonb
+    from unnest(p_items) as s where s.code not in ('tombstone', 'repeated');
 end $$;
 
 -- What a usage costs at most. If the provider chooses the tier, it is the dearest one that is
@@ -4096,14 +4289,6 @@ begin
   return case t.status when 'open' then greatest(ceil(extract(epoch from t.expires_at - clock_timestamp()) * 1000), 1) else 0 end;
 end $$;
 
--- Says what a refused reserve must be covered by at today's prices, buffer included; null if it has
--- no price any more.
-create function need_today(p_org organizations, i reserve_item)
-returns numeric language sql stable as $$
-  select amount_to_hold((quote_reserve(i, p_org.default_max_completion_tokens)).usd_nanos, rate_of(p_org.currency),
-    p_org.reserve_buffer_pct)
-$$;
-
 -- Finds the ticket that a redeem means. A waiting call may ask by the ticket that it came with,
 -- although it has been moved to another one meanwhile.
 create function ticket_to_redeem(p_org_id text, i redeem_item)
@@ -4119,24 +4304,6 @@ begin
     where w.org_id = p_org_id and w.request_id = i.request_id and w.answer is null and q.id <> t.id;
   end if;
   return case when v_moved.id is null then t else v_moved end;
-end $$;
-
--- Answers a redeem whose request_id has a reservation already: with that one, if this ticket paid
--- for it.
-create function repeated_redeem(t cost_tickets, r reservations)
-returns lane_row language plpgsql stable as $$
-declare
-  v_row lane_row;
-begin
-  v_row.answer := repeated_hold(null, r, r.body_sha256, (select h.balance_after_nanos from wallet_transactions h
-    where h.reservation_id = r.id and h.phase = 'hold'));
-  if r.status = 'released' and r.outcome = 'canceled' then
-    v_row.answer.code := 'request_canceled';
-  elsif r.status <> 'canceled' and r.cost_ticket_id is distinct from t.id then
-    v_row.answer.code := 'idempotency_key_reused';
-  end if;
-  v_row.max_completion_tokens := r.max_completion_tokens;
-  return v_row;
 end $$;
 
 -- Serves an organization's queue and says what the named calls have been answered, whoever served
@@ -4246,26 +4413,6 @@ returns reservations language sql stable as $$
     and (q.key_id, q.user_id, q.team_id, q.agent_id, q.session_id)
       is not distinct from (t.key_id, t.user_id, t.team_id, t.agent_id, t.session_id)
 $$;
-
--- Redeems a ticket with the hold that its call has already. What an approval holds for the ticket
--- is given back: one call is paid once.
-create function adopt_hold(t cost_tickets, r reservations)
-returns lane_row language plpgsql as $$
-declare
-  v_row lane_row;
-begin
-  if t.status = 'approved' then
-    perform from settle_3(t.org_id, jsonb_build_array(jsonb_build_object('reservation_id', t.reservation_id, 'outcome', 'canceled')));
-  end if;
-  update reservations q set cost_ticket_id = t.id where q.id = r.id;
-  update cost_tickets q set reservation_id = r.id, request_id = r.request_id where q.id = t.id;
-  perform resolve_ticket(t.id, 'redeemed', false);
-  perform move_waiters(t);
-  v_row.answer := repeated_hold(null, r, r.body_sha256, (select h.balance_after_nanos from wallet_transactions h
-    where h.reservation_id = r.id and h.phase = 'hold'));
-  v_row.max_completion_tokens := r.max_completion_tokens;
-  return v_row;
-end $$;
 
 -- Puts a call into the queue of its open ticket, and holds for it if it is its turn. Invariant: the
 -- call leaves the queue with every answer but 402, and with a 402 too if it asked for no wait and
@@ -4716,30 +4863,6 @@ begin
   end if;
 end $$;
 
--- True if a call that waits for so much can no longer be served, however much money comes: its
--- organization is suspended, its key has ended or has spent its budget, its person, team or agent
--- is gone, a cap of its agent or the limits of its session are reached. Each waiting call is looked
--- at in each turn, so what costs more stands last, behind a look whether there is such a bound at
--- all.
-create function waiter_has_ended(t cost_tickets, p_need_nanos bigint)
-returns boolean language sql stable as $$
-  select key_has_ended(t)
-    or exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null)
-    or (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
-      and k.max_budget_nanos - k.spent_nanos - k.held_nanos < p_need_nanos))
-    or (t.team_id is not null and exists (select 1 from teams q where q.id = t.team_id and q.archived_at is not null))
-    or (t.agent_id is not null and exists (select 1 from agents q where q.id = t.agent_id and q.archived_at is not null))
-    or (t.agent_id is not null and exists (select 1 from usage_constraints c where c.agent_id = t.agent_id
-        and c.archived_at is null and c.enforcement_mode = 'reject')
-      and (judge_caps(jsonb_populate_record(null::reserve_item, t.reserve), p_need_nanos, clock_timestamp(), '{}')).refused_id
-        is not null)
-    or (t.reserve ?| array['session_max_actions', 'session_max_cost_usd']
-      and exists (select 1 from organizations o
-        cross join lateral jsonb_populate_record(null::reserve_item, t.reserve) as i
-        cross join lateral quote_reserve(i, o.default_max_completion_tokens) as q
-        where o.id = t.org_id and session_is_full(t.org_id, i, q.usd_nanos, '{}')))
-$$;
-
 -- True if a budget that does this beyond itself has no room for a waiting call, which money does
 -- not help. Beyond one that refuses the call is ended; beyond one that asks it waits for a verdict,
 -- a larger budget or the next window, and stops nobody. It is asked only where there is a budget.
@@ -4759,38 +4882,6 @@ end $$;
 create trigger organizations_notify after update of suspended_at on organizations
 for each row when (new.suspended_at is not null and old.suspended_at is null)
 execute function notify_waiters_of_organization();
-
--- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
--- other hold. While its organization is suspended it stays as it is.
-create function claim_approved(t cost_tickets, i redeem_item, a lane_answer)
-returns lane_row language plpgsql as $$
-declare
-  v_row lane_row;
-  r reservations;
-begin
-  select * into r from reservations q where q.id = t.reservation_id and q.status = 'open' and q.expires_at > clock_timestamp();
-  a.code := case
-    when r.id is null then 'ticket_expired'
-    when exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null) then 'organization_suspended'
-    when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
-      where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
-        or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential'
-    else leaver_refusal(t) end;
-  if a.code is not null then
-    a.param := case a.code when 'not_of_organization' then 'user_id' when 'not_team_member' then 'team_id' end;
-    v_row.answer := a;
-    return v_row;
-  end if;
-  update reservations q set request_id = i.request_id, expires_at = clock_timestamp() + q.life_seconds * interval '1 second'
-  where q.id = r.id returning * into r;
-  perform wake_lifetimes(t.org_id, r.expires_at);
-  update cost_tickets q set request_id = i.request_id where q.id = t.id;
-  perform resolve_ticket(t.id, 'redeemed', false);
-  perform move_waiters(t);
-  v_row.answer := repeated_hold(a, r, r.body_sha256, (select w.balance_nanos from wallets w where w.id = r.wallet_id));
-  v_row.max_completion_tokens := r.max_completion_tokens;
-  return v_row;
-end $$;
 
 -- True where a waiting call may have something to hear: its ticket was decided, it can no longer be
 -- served, or money is there.
@@ -5152,6 +5243,144 @@ begin
   v_row.answer.op := 'reserve';
   v_row.answer.n := (p_row.answer).n;
   return v_row;
+end $$;
+
+-- Says what a refused reserve must be covered by at today's prices, buffer included; null if it has
+-- no price any more.
+create function need_today(p_org organizations, i reserve_item)
+returns numeric language sql stable as $$
+  select amount_to_hold((quote_reserve_2(p_org.id, i, p_org.default_max_completion_tokens)).usd_nanos, rate_of(p_org.currency),
+    p_org.reserve_buffer_pct)
+$$;
+
+-- True if a call that waits for so much can no longer be served, however much money comes: its
+-- organization is suspended, its key has ended or has spent its budget, its person, team or agent
+-- is gone, a cap of its agent or the limits of its session are reached. Each waiting call is looked
+-- at in each turn, so what costs more stands last, behind a look whether there is such a bound at
+-- all.
+create function waiter_has_ended(t cost_tickets, p_need_nanos bigint)
+returns boolean language sql stable as $$
+  select key_has_ended(t)
+    or exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null)
+    or (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
+      and k.max_budget_nanos - k.spent_nanos - k.held_nanos < p_need_nanos))
+    or (t.team_id is not null and exists (select 1 from teams q where q.id = t.team_id and q.archived_at is not null))
+    or (t.agent_id is not null and exists (select 1 from agents q where q.id = t.agent_id and q.archived_at is not null))
+    or (t.agent_id is not null and exists (select 1 from usage_constraints c where c.agent_id = t.agent_id
+        and c.archived_at is null and c.enforcement_mode = 'reject')
+      and (judge_caps(jsonb_populate_record(null::reserve_item, t.reserve), p_need_nanos, clock_timestamp(), '{}')).refused_id
+        is not null)
+    or (t.reserve ?| array['session_max_actions', 'session_max_cost_usd']
+      and exists (select 1 from organizations o
+        cross join lateral jsonb_populate_record(null::reserve_item, t.reserve) as i
+        cross join lateral quote_reserve_2(t.org_id, i, o.default_max_completion_tokens) as q
+        where o.id = t.org_id and session_is_full(t.org_id, i, q.usd_nanos, '{}')))
+$$;
+
+-- Answers a redeem whose request_id has a reservation already: with that one, if this ticket paid
+-- for it.
+create function repeated_redeem(t cost_tickets, r reservations)
+returns lane_row language plpgsql stable as $$
+declare
+  v_row lane_row;
+begin
+  v_row.answer := repeated_hold(null, r, r.body_sha256, (select h.balance_after_nanos from wallet_transactions h
+    where h.reservation_id = r.id and h.phase = 'hold'));
+  if r.status = 'released' and r.outcome = 'canceled' then
+    v_row.answer.code := 'request_canceled';
+  elsif r.status <> 'canceled' and r.cost_ticket_id is distinct from t.id then
+    v_row.answer.code := 'idempotency_key_reused';
+  end if;
+  v_row.max_completion_tokens := r.max_completion_tokens;
+  v_row.own_keys := r.own_keys;
+  return v_row;
+end $$;
+
+-- Redeems a ticket with the hold that its call has already. What an approval holds for the ticket
+-- is given back: one call is paid once.
+create function adopt_hold(t cost_tickets, r reservations)
+returns lane_row language plpgsql as $$
+declare
+  v_row lane_row;
+begin
+  if t.status = 'approved' then
+    perform from settle_3(t.org_id, jsonb_build_array(jsonb_build_object('reservation_id', t.reservation_id, 'outcome', 'canceled')));
+  end if;
+  update reservations q set cost_ticket_id = t.id where q.id = r.id;
+  update cost_tickets q set reservation_id = r.id, request_id = r.request_id where q.id = t.id;
+  perform resolve_ticket(t.id, 'redeemed', false);
+  perform move_waiters(t);
+  v_row.answer := repeated_hold(null, r, r.body_sha256, (select h.balance_after_nanos from wallet_transactions h
+    where h.reservation_id = r.id and h.phase = 'hold'));
+  v_row.max_completion_tokens := r.max_completion_tokens;
+  v_row.own_keys := r.own_keys;
+  return v_row;
+end $$;
+
+-- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
+-- other hold. While its organization is suspended it stays as it is.
+create function claim_approved(t cost_tickets, i redeem_item, a lane_answer)
+returns lane_row language plpgsql as $$
+declare
+  v_row lane_row;
+  r reservations;
+begin
+  select * into r from reservations q where q.id = t.reservation_id and q.status = 'open' and q.expires_at > clock_timestamp();
+  a.code := case
+    when r.id is null then 'ticket_expired'
+    when exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null) then 'organization_suspended'
+    when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
+      where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
+        or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential'
+    else leaver_refusal(t) end;
+  if a.code is not null then
+    a.param := case a.code when 'not_of_organization' then 'user_id' when 'not_team_member' then 'team_id' end;
+    v_row.answer := a;
+    return v_row;
+  end if;
+  update reservations q set request_id = i.request_id, expires_at = clock_timestamp() + q.life_seconds * interval '1 second'
+  where q.id = r.id returning * into r;
+  perform wake_lifetimes(t.org_id, r.expires_at);
+  update cost_tickets q set request_id = i.request_id where q.id = t.id;
+  perform resolve_ticket(t.id, 'redeemed', false);
+  perform move_waiters(t);
+  v_row.answer := repeated_hold(a, r, r.body_sha256, (select w.balance_nanos from wallets w where w.id = r.wallet_id));
+  v_row.max_completion_tokens := r.max_completion_tokens;
+  v_row.own_keys := r.own_keys;
+  return v_row;
+end $$;
+
+-- Serves an organization's queue and says what the named calls have been answered, whoever served
+-- them. Every API calls it whenever something changes: a look without the lock first, then the walk
+-- under it, oldest first and a few dozen at most, so that a long queue never keeps the ledger; a
+-- call that is served tells the APIs to look again.
+create function redeem_waiting_2(p_org_id text, p_request_ids text[])
+returns table(request_id text, answer lane_answer, max_completion_tokens bigint, warnings jsonb,
+  resets_at timestamptz, own_keys jsonb) language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  w record;
+  v_repriced boolean;
+  v_walk_max constant integer := 32;
+begin
+  if waiters_may_go(p_org_id) then
+    perform lock_organization(p_org_id);
+    -- A walk that found changed prices is walked again.
+    for attempt in 1 .. 3 loop
+      v_repriced := false;
+      for w in select s.request_id as name, s.wallet_id from waiters_to_serve(p_org_id, v_walk_max) s loop
+        if not serve_waiter(p_org_id, w.name, w.wallet_id) then
+          v_repriced := true;
+        end if;
+      end loop;
+      exit when not v_repriced;
+    end loop;
+  end if;
+  return query
+    select q.request_id, (n.r).answer, (n.r).max_completion_tokens, (n.r).warnings, (n.r).resets_at, (n.r).own_keys
+    from ticket_waiters q
+    cross join lateral (select jsonb_populate_record(null::lane_row, q.answer) as r) as n
+    where q.org_id = p_org_id and q.request_id = any (p_request_ids) and q.answer is not null;
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -7447,6 +7676,11 @@ execute function record_change('payment_settings', 'org_id');
 create trigger price_imports_record after insert or update on price_imports
 for each row
 execute function record_change('price_import', 'id');
+
+create trigger provider_keys_record after insert or delete or update of credentials, version,
+  price_factor, own_keys, revoked_at on provider_keys
+for each row
+execute function record_change('provider_key', 'id');
 
 create trigger sessions_record after insert or update of revoked_at on tokens
 for each row when (new.purpose = 'session')

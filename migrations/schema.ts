@@ -23,6 +23,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Wallets and the ledger', files: ['0004', '0039', '0059'] },
   { title: 'Imports of prices', files: ['0096'] },
   { title: 'Prices', files: ['0005', '0024'] },
+  { title: 'Keys of providers', files: ['0097'] },
   {
     title: 'Reservations',
     files: [
@@ -38,6 +39,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
       '0057',
       '0075',
       '0080',
+      '0098',
       '0099',
     ],
   },

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { priceSheet, transaction } from './money';
+import { frozenKey } from './provider-keys';
 import { id, money, time } from './shared';
 
 /** An entry in a list, with the call that it is of. */
@@ -67,6 +68,11 @@ export const story = z.strictObject({
   settled_provider: id.nullable().describe('What served it.'),
   settled_model: id.nullable(),
   fallbacks: z.array(z.strictObject({ provider: id, model: id })).nullable(),
+  own_keys: z
+    .array(frozenKey)
+    .nullable()
+    .describe('The own keys that might serve it, as they were then; null: there were none.'),
+  provider_key_id: id.nullable().describe("The one that did; null: the platform's key."),
   hold: hold.nullable(),
   cost_ticket: z
     .strictObject({

@@ -6,6 +6,7 @@ import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
 import { budgetWarning, shortBudget } from './budgets';
 import { priceSheet } from './money';
+import { frozenKey } from './provider-keys';
 import { id, money, time } from './shared';
 
 const proof = z.enum(['header_soft', 'gateway_key', 'signed_assertion']);
@@ -42,6 +43,10 @@ export const reservation = z.strictObject({
   stored_provider: id
     .optional()
     .describe('The provider that keeps the stored things which the request names.'),
+  own_keys: z
+    .array(frozenKey)
+    .optional()
+    .describe('The own keys by which its providers are asked; absent: there are none.'),
 } satisfies Members<Wire<Reservation>>);
 
 export const costTicket = z.strictObject({

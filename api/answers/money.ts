@@ -82,6 +82,7 @@ export const settings = z.strictObject({
   manual_credit: z.enum(['allowed', 'platform_only']),
   wallet_user_topup_enabled: z.boolean(),
   time_zone: z.string(),
+  own_key_factor_min: z.number().describe('The least price_factor of its own provider keys.'),
 });
 
 const price = z.number().nullable();
@@ -178,6 +179,13 @@ export const priceSheet = z.strictObject({
   provider: z.string().nullable(),
   model: z.string().nullable(),
   currency: z.string().nullable(),
+  provider_key_id: id
+    .nullable()
+    .describe("The own key of the organization that served; null: the platform's."),
+  price_factor: z
+    .string()
+    .nullable()
+    .describe('What that key multiplies the prices with, but for per_request; null without it.'),
   actual_cost: money.nullable(),
   lines: z.array(
     z.strictObject({

@@ -43,6 +43,15 @@ export function positiveAmount(param: string) {
     .transform((units) => toNanos(units, param));
 }
 
+/** What prices are multiplied with: exact, as the ledger reckons with it. */
+export const priceFactor = z
+  .number()
+  .min(0)
+  .max(100)
+  .refine((factor) => /^\d+(?:\.\d{1,6})?$/.test(String(factor)), {
+    error: 'may have at most 6 digits behind the point',
+  });
+
 /** An ISO 8601 instant; a bare date is midnight UTC. */
 export const instant = z
   .union(

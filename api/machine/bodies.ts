@@ -94,6 +94,10 @@ export const reserveBody = z
       } satisfies Members<SessionLimits>)
       .nullish(),
     stored_ids: namedIds.nullish(),
+    own_keys: z
+      .boolean()
+      .nullish()
+      .describe('true: the caller serves by the own keys that the answer names.'),
   } satisfies Members<ReserveBody>)
   .refine((given) => !given.session_limits || given.session_id, {
     path: ['session_id'],
@@ -180,6 +184,7 @@ export const settleBody = z.strictObject({
   outcome: z.enum(['completed', 'failed', 'canceled']),
   provider: id.optional(),
   model: id.optional(),
+  provider_key_id: id.optional().describe("The own key that served; absent: the platform's."),
   usage: usage.optional(),
   usage_source: z.enum(['upstream', 'estimated']).optional(),
   stored_ids: z
@@ -223,6 +228,17 @@ export const callerBody = z.strictObject({
   user_id: id.nullish(),
   team_id: id.nullish(),
 } satisfies Members<CallerBody>);
+
+export const providerKeyBody = z
+  .strictObject({
+    org_id: id.optional(),
+    provider: id.optional(),
+    name: id.optional().describe('A key of the platform, which a target names.'),
+  })
+  .refine(({ org_id, provider, name }) => (name ? !org_id && !provider : org_id && provider), {
+    path: ['org_id'],
+    message: 'is needed with provider, or the name of a key of the platform alone',
+  });
 
 export const batchBody = z.strictObject({
   events: z

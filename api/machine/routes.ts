@@ -1,4 +1,5 @@
 import * as answers from '../answers/machine';
+import { openProviderKey } from '../answers/provider-keys';
 import { controlPlane, controlPlaneOfBatch } from '../http/access';
 import { route } from '../http/route';
 import { batch } from './batch';
@@ -7,6 +8,7 @@ import {
   callerBody,
   extendBody,
   personBody,
+  providerKeyBody,
   redeemBody,
   reserveBody,
   settleBody,
@@ -14,6 +16,7 @@ import {
 } from './bodies';
 import { extend, redeem, reserve, settle } from './handlers';
 import { funds, person, verify } from './identities';
+import { openKey } from './provider-keys';
 
 export const gatewayRoutes = [
   route({
@@ -89,5 +92,15 @@ export const gatewayRoutes = [
     handler: person,
     summary: 'Whom the token of an identity provider stands for.',
     answer: answers.person,
+  }),
+  route({
+    method: 'post',
+    path: '/v1/gateway/provider-keys',
+    access: controlPlane,
+    input: providerKeyBody,
+    handler: openKey,
+    summary:
+      'One key of a provider, for the memory of a gateway alone: the own one of an organization, or one of the platform.',
+    answer: openProviderKey,
   }),
 ];

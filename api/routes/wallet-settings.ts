@@ -2,7 +2,7 @@ import { z } from 'zod';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as answers from '../answers/money';
 import { actingOrg, permission, platformAdmin } from '../http/access';
-import { amount, currency, flag, id } from '../http/fields';
+import { amount, currency, flag, id, priceFactor } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
 const settingsBody = z.strictObject({
@@ -16,6 +16,7 @@ const settingsBody = z.strictObject({
   manual_credit: z.enum(['allowed', 'platform_only']).optional(),
   wallet_user_topup_enabled: flag.optional(),
   time_zone: id.optional(),
+  own_key_factor_min: priceFactor.optional(),
 });
 
 export const walletSettingsRoutes = [

@@ -84,6 +84,8 @@ export interface Reserve extends PricedModel, TraceMembers {
   session_limits?: SessionLimits | null | undefined;
   /** They must be the organization's own, and one provider must keep them all. */
   stored_ids?: NamedIds | null | undefined;
+  /** True: the caller serves by the own keys of the organization, which the answer names. */
+  own_keys?: boolean | null | undefined;
 }
 
 /** How many tags a call may have, and how many characters each. */
@@ -92,6 +94,19 @@ export const TAG_LENGTH_MAX = 64;
 
 /** A reserve as it is sent: the API makes the `request_id` that is missing. */
 export type ReserveBody = Omit<Reserve, 'request_id'> & { request_id?: string | null | undefined };
+
+/** An own key of an organization, as a hold froze it. */
+export interface FrozenKey {
+  /** The provider that it opens. */
+  provider: string;
+  provider_key_id: string;
+  /** Which of its values was there. */
+  version: number;
+  /** What prices of its provider are multiplied with, but for the price per request. Exact. */
+  price_factor: string;
+  /** Where it is refused. `only`: the call fails. `first`: the platform's key serves. */
+  own_keys: 'only' | 'first';
+}
 
 /** The hold that a reserve or redeem made. Amounts are nanos of the wallet's currency. */
 export interface Reservation {
@@ -110,6 +125,8 @@ export interface Reservation {
   warnings: (Warning | BudgetWarning)[];
   /** The provider that keeps the stored things which the request names. */
   stored_provider?: string | undefined;
+  /** The own keys by which its providers are asked; absent: there are none. */
+  own_keys?: FrozenKey[] | undefined;
 }
 
 /**
@@ -188,6 +205,8 @@ export interface Settle extends TraceMembers {
   /** The model that served, if it was a fallback of the reserve. */
   provider?: string | undefined;
   model?: string | undefined;
+  /** The own key that served; absent: the platform's. */
+  provider_key_id?: string | undefined;
   /** Absent only with the outcome `canceled`: nothing was used. */
   usage?: Usage | undefined;
   usage_source?: 'upstream' | 'estimated' | undefined;

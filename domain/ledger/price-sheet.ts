@@ -21,6 +21,10 @@ export interface PriceSheet {
   provider: string | null;
   model: string | null;
   currency: string | null;
+  /** The own key of the organization that served; null: the platform's. */
+  provider_key_id: string | null;
+  /** What it multiplies the prices with, but for that of the request. Exact; null without it. */
+  price_factor: string | null;
   actual_cost_nanos: bigint | null;
   lines: PriceLine[];
 }
@@ -33,7 +37,8 @@ export async function sheetOf(db: Db, id: string, org_id: string | null): Promis
   const { owner, ...head } = await one<Omit<PriceSheet, 'lines'> & { owner: string }>(
     db,
     `select r.id as reservation_id, r.request_id, r.status, r.currency, r.actual_cost_nanos, r.org_id as owner,
-       coalesce(r.settled_provider, r.provider) as provider, coalesce(r.settled_model, r.model) as model
+       coalesce(r.settled_provider, r.provider) as provider, coalesce(r.settled_model, r.model) as model, r.provider_key_id,
+       frozen_factor(r.own_keys, r.settled_provider, r.provider_key_id)::text as price_factor
      from reservations r where r.id = :id and (:org_id::text is null or r.org_id = :org_id)`,
     { id, org_id },
     'No reservation',
@@ -64,7 +69,9 @@ export async function linesOf(
     db,
     'price_lines_of',
     `with settled as (
-       select r.id, r.exchange_rate, r.actual_cost_nanos * 0.000000001 as cost, r.usage, p as price,
+       select r.id, r.exchange_rate, r.actual_cost_nanos * 0.000000001 as cost, u as usage,
+         case when r.provider_key_id is null then p
+           else price_by_key(p, u, frozen_factor(r.own_keys, r.settled_provider, r.provider_key_id)) end as price,
          coalesce((select x.excess_nanos from settlement_excess x
            where x.reservation_id = r.id and x.status <> 'charged'), 0) * 0.000000001 as beyond
        from unnest(:ids::text[], :org_ids::text[]) as b (id, org_id)
@@ -73,11 +80,12 @@ export async function linesOf(
          when (r.settled_provider, r.settled_model) = (r.provider, r.model) then r.price_version_id
          else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
            where (f ->> 'provider', f ->> 'model') = (r.settled_provider, r.settled_model) limit 1) end
+       cross join lateral (select jsonb_populate_record(null::usage_counts, r.usage) as counts offset 0) as c (u)
        where r.actual_cost_nanos > 0
      ), lines as (
        select s.id, 1 as part, l.what, l.quantity, l.unit_price * s.exchange_rate as unit_price,
          l.amount * s.exchange_rate as amount
-       from settled s cross join lateral price_lines(s.price, jsonb_populate_record(null::usage_counts, s.usage)) as l
+       from settled s cross join lateral price_lines(s.price, s.usage) as l
        union all
        select s.id, 2, 'beyond_bound', 1, -s.beyond, -s.beyond from settled s where s.beyond > 0
      ), all_lines as (

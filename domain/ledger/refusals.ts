@@ -175,6 +175,10 @@ export const refusals: Record<string, Refusal> = {
     code: 'invalid_field',
     message: 'This provider and model were not part of the reserve.',
   },
+  provider_key_not_frozen: {
+    code: 'invalid_field',
+    message: 'This key of the provider was not part of the reserve.',
+  },
 };
 
 /** The message of a refusal that names more than its code can. */

@@ -5,6 +5,7 @@ import { budgetExceeded, type RefusingBudget } from './budget-refusals';
 import type {
   BudgetWarning,
   Extension,
+  FrozenKey,
   NamedId,
   PricedModel,
   Redeem,
@@ -50,13 +51,16 @@ export interface ItemAnswer {
   warnings: (Warning | BudgetWarning)[] | RefusingCap[] | RefusingBudget[] | null;
   /** When the window of the constraint that refused ends. */
   resets_at: Date | null;
+  /** The own keys that may serve it. */
+  own_keys: FrozenKey[] | null;
   /** Of a reserve that names stored ids: who keeps them, or the one that is unknown. */
   stored_provider?: string;
   stored_id?: NamedId | null;
 }
 
 /** The columns of `lane_row` as one flat row. */
-export const answerColumns = '(r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at';
+export const answerColumns =
+  '(r.answer).*, r.max_completion_tokens, r.warnings, r.resets_at, r.own_keys';
 
 /** The items of a batch, and what is said of their calls. */
 export interface Bodies {
@@ -199,6 +203,7 @@ export function reserveAnswer(row: ItemAnswer, asked?: PricedModel): Reservation
     // Of a hold there is nothing that refuses.
     warnings: (row.warnings ?? []) as (Warning | BudgetWarning)[],
     ...(row.stored_provider === undefined ? {} : { stored_provider: row.stored_provider }),
+    ...(row.own_keys == null ? {} : { own_keys: row.own_keys }),
   };
 }
 

@@ -251,7 +251,7 @@ export function redeemWaiting(
 ): Promise<(ItemAnswer & { request_id: string })[]> {
   return many(
     db,
-    `select r.request_id, ${answerColumns} from redeem_waiting(:org_id, :request_ids) as r`,
+    `select r.request_id, ${answerColumns} from redeem_waiting_2(:org_id, :request_ids) as r`,
     { org_id, request_ids },
   );
 }

@@ -18,12 +18,14 @@ interface WalletSettings {
    * calendar. A change counts from the next window.
    */
   time_zone: string;
+  /** The least price factor of its own provider keys; keys that are there keep theirs. */
+  own_key_factor_min: number;
 }
 
 type SettingsChange = { [Name in keyof WalletSettings]?: WalletSettings[Name] | undefined };
 
 const settingColumns = `currency, reserve_buffer_pct::float as reserve_buffer_pct, low_balance_threshold_nanos, reservation_ttl_seconds,
-  ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone`;
+  ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone, own_key_factor_min::float8 as own_key_factor_min`;
 
 export function get(db: Db, org_id: string): Promise<WalletSettings> {
   return one(

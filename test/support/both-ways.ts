@@ -80,7 +80,8 @@ async function runBatch(trx: Db, org_id: string, settlements: object[], reserves
     );
   };
   await run(
-    `select r.*, null::bigint as max_completion_tokens, null::jsonb as warnings, null::timestamptz as resets_at
+    `select r.*, null::bigint as max_completion_tokens, null::jsonb as warnings, null::timestamptz as resets_at,
+       null::jsonb as own_keys
      from settle_3(:org_id, :items) as r`,
     settlements,
   );

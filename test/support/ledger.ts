@@ -215,3 +215,16 @@ export async function closeClean(
   await close();
   expect(broken).toEqual([]);
 }
+
+/** An own key of an organization, as its row; nothing here opens it. */
+export async function makeOwnKey(
+  db: Db,
+  org_id: string,
+  columns: Record<string, unknown> = {},
+): Promise<string> {
+  const sealed = { credentials: '{"key": "sealed"}', hint: '', fingerprint: '' };
+  const [made] = await db('provider_keys')
+    .insert({ org_id, provider: chat.provider, ...sealed, created_by: 'test', ...columns })
+    .returning('id');
+  return made.id;
+}

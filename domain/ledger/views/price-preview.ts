@@ -30,13 +30,16 @@ export async function preview(db: Db, price: Price, days: number): Promise<Price
   >(
     db,
     `with calls as (
-       select usage_cost(v, u.counts) as present, usage_cost(jsonb_populate_record(null::model_prices, :price::jsonb), u.counts) as new
+       select usage_cost(case when f.factor is null then v else price_by_key(v, u.counts, f.factor) end, u.counts) as present,
+         usage_cost(case when f.factor is null then n else price_by_key(n, u.counts, f.factor) end, u.counts) as new
        from wallet_transactions t
        cross join lateral (select * from reservations q where q.id = t.reservation_id limit 1) as r
        join model_prices v on v.version_id = case when (t.provider, t.model) = (r.provider, r.model) then r.price_version_id
          else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
            where (f ->> 'provider', f ->> 'model') = (t.provider, t.model) limit 1) end
        cross join lateral (select jsonb_populate_record(null::usage_counts, r.usage) as counts offset 0) as u
+       cross join lateral (select frozen_factor(r.own_keys, t.provider, r.provider_key_id) as factor offset 0) as f
+       cross join (select jsonb_populate_record(null::model_prices, :price::jsonb) as n) as given
        where t.created_at >= now() - :days * interval '1 day' and t.type = 'settlement' and t.actual_cost_nanos > 0
          and (t.phase = 'late' or (t.phase = 'close' and r.status = 'settled')) and v.provider = :provider and v.model = :model
        limit :limit

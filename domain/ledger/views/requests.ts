@@ -1,5 +1,6 @@
 import { AppError } from '../../errors';
 import { type Db, many, maybe } from '../../sql';
+import type { FrozenKey } from '../calls';
 import { linesOfOne, type PriceLine } from '../price-sheet';
 import type { Viewer } from '../wallets';
 import { type Entry, entriesOf, isSeen, seenBy } from './entries';
@@ -24,6 +25,10 @@ export interface RequestStory {
   settled_provider: string | null;
   settled_model: string | null;
   fallbacks: { provider: string; model: string }[] | null;
+  /** The own keys that might serve it, as they were then; null: there were none. */
+  own_keys: FrozenKey[] | null;
+  /** The one that did; null: the platform's key. */
+  provider_key_id: string | null;
   hold: Hold | null;
   cost_ticket: Ticket | null;
   usage: Record<string, number | string> | null;
@@ -81,7 +86,7 @@ export async function storyOf(db: Db, request_id: string, viewer: Viewer): Promi
     `select r.id, r.id as reservation_id, r.org_id, r.request_id, r.created_at, r.status, r.outcome, r.user_id, r.team_id, r.key_id,
        r.agent_id, r.session_id, r.tags, r.family, r.provider, r.model, r.settled_provider, r.settled_model,
        (select jsonb_agg(f - 'price_version_id') from jsonb_array_elements(r.fallbacks) as f) as fallbacks,
-       r.wallet_id, r.wallet_owner_type, r.estimated_nanos as estimated_cost_nanos, r.held_nanos as reserved_amount_nanos, r.currency,
+       r.own_keys, r.provider_key_id, r.wallet_id, r.wallet_owner_type, r.estimated_nanos as estimated_cost_nanos, r.held_nanos as reserved_amount_nanos, r.currency,
        r.exchange_rate::float as exchange_rate, r.max_completion_tokens, r.expires_at, r.cost_ticket_id, r.usage, r.usage_source,
        r.actual_cost_nanos, r.closed_at
      from reservations r where r.org_id = :org_id and r.request_id = :request_id and ${isSeen}`,
@@ -104,9 +109,10 @@ export async function storyOf(db: Db, request_id: string, viewer: Viewer): Promi
 function askedIn(call: Reserved) {
   const { request_id, created_at, status, outcome, user_id, team_id, key_id, agent_id } = call;
   const { session_id, tags, family, provider, model, settled_provider, settled_model } = call;
-  const { fallbacks, usage, usage_source } = call;
+  const { fallbacks, own_keys, provider_key_id, usage, usage_source } = call;
   const caller = { user_id, team_id, key_id, agent_id, session_id, tags };
-  const asked = { family, provider, model, settled_provider, settled_model, fallbacks };
+  const served = { settled_provider, settled_model, own_keys, provider_key_id };
+  const asked = { family, provider, model, fallbacks, ...served };
   return { request_id, created_at, status, outcome, ...caller, ...asked, usage, usage_source };
 }
 
@@ -177,7 +183,8 @@ async function storyOfTicket(
     throw new AppError('not_found', 'No request was found under this id.', { param: 'id' });
   const { created_at, user_id, team_id, key_id, agent_id, session_id, tags } = ticket;
   const { family, provider, model } = ticket;
-  const none = { settled_provider: null, settled_model: null, fallbacks: null, usage: null };
+  const unserved = { settled_provider: null, settled_model: null, provider_key_id: null };
+  const none = { ...unserved, fallbacks: null, own_keys: null, usage: null };
   return {
     ...{ request_id, created_at, status: null, outcome: null, user_id, team_id, key_id, agent_id },
     ...{ session_id, tags, family, provider, model, ...none, usage_source: null, hold: null },

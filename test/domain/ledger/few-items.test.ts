@@ -12,6 +12,7 @@ import {
   credit,
   makeOrg,
   makeOverdue,
+  makeOwnKey,
   makePrice,
   reserveBody,
   settleBody,
@@ -20,6 +21,7 @@ import {
   usage,
 } from '../../support/ledger';
 import { makeFiveBudgets } from '../budgets/making';
+import { command, type Given, type reserve, type settle } from './few-items-given';
 
 let db: Db;
 let close: () => Promise<void>;
@@ -48,17 +50,21 @@ const prices: Record<string, Record<string, unknown>> = {
   },
   'wild*': {},
 };
-const models = ['plain', 'plain', 'plain', 'fees', 'free', 'short', 'tiers', 'wildcat', 'unknown'];
 
 interface World extends TestOrg {
   keys: Record<'good' | 'ended', { key_id: string; secret_id: string }>;
   agents: string[];
   foreign: TestOrg;
   holds: { id: string; body: calls.Reserve }[];
+  own_key: string | undefined;
 }
 
 /** A caller's organization: little money, a key with a budget, agents with and without caps. */
-async function makeWorld(columns: Record<string, unknown>, with_budgets: boolean): Promise<World> {
+async function makeWorld(
+  columns: Record<string, unknown>,
+  with_budgets: boolean,
+  own: Record<string, unknown> | undefined,
+): Promise<World> {
   const org = await makeOrg(db, columns);
   const { org_id } = org;
   const agents = await Promise.all(
@@ -103,68 +109,12 @@ async function makeWorld(columns: Record<string, unknown>, with_budgets: boolean
   };
   const keys = { good: await key(false), ended: await key(true) };
   if (with_budgets) await makeFiveBudgets(db, org, keys.good.key_id, 100);
-  return { ...org, keys, agents: [free, capped, warned], foreign: await makeOrg(db), holds: [] };
+  const own_key = own && (await makeOwnKey(db, org.org_id, own));
+  const foreign = await makeOrg(db);
+  return { ...org, keys, agents: [free, capped, warned], foreign, holds: [], own_key };
 }
 
-/** Mostly what calls usually are; now and then what few are. */
-const seldom = <T>(arbitrary: fc.Arbitrary<T>, weight = 14) =>
-  fc.oneof({ weight, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary });
-const often = <T>(usual: T[], few: T[]) =>
-  fc.oneof(
-    { weight: 9, arbitrary: fc.constantFrom(...usual) },
-    { weight: 1, arbitrary: fc.constantFrom(...few) },
-  );
-const reserve = fc.record({
-  tokens: fc.integer({ min: 1, max: 60 }),
-  completion: fc.constantFrom(0, 1, 10, undefined),
-  model: fc.constantFrom(...models),
-  as: often(['both', 'user', 'team', 'nobody'], ['foreign user', 'foreign team']),
-  key: often(['good', 'none'], ['ended', 'other secret', 'unknown']),
-  agent: fc.constantFrom(undefined, 0, 1, 1, 2),
-  service_tier: seldom(fc.constantFrom('default', 'flex', 'odd'), 3),
-  region: seldom(fc.constantFrom('global', 'mars')),
-  units: seldom(fc.constantFrom({ web_searches: 1 }, { seconds: 3, characters: 20 })),
-  fallback: seldom(fc.constantFrom('plain', 'fees', 'unknown'), 6),
-  session: seldom(fc.integer({ min: 1, max: 3 })),
-  repeats: seldom(fc.nat(30)),
-});
-const settle = fc.record({
-  pick: fc.nat(30),
-  prompt: fc.integer({ min: 0, max: 80 }),
-  completion: fc.integer({ min: 0, max: 20 }),
-  more: seldom(
-    fc.constantFrom({ cached_tokens: 1 }, { web_searches: 2 }, { completion_tokens: 9_000_000 }),
-    6,
-  ),
-  tier: seldom(fc.constantFrom('default', 'default', 'flex', 'odd'), 5),
-  outcome: often<'completed' | 'failed' | 'canceled'>(['completed'], ['failed', 'canceled']),
-  by: often<'id' | 'request' | 'nothing known'>(['id'], ['request', 'nothing known']),
-  model: seldom(fc.constantFrom('plain', 'fees'), 5),
-  source: seldom(fc.constantFrom('upstream', 'estimated'), 2),
-});
-const command = fc.oneof(
-  { weight: 5, arbitrary: fc.record({ do: fc.constant('call' as const), reserve }) },
-  { weight: 4, arbitrary: fc.record({ do: fc.constant('call' as const), settle }) },
-  { weight: 3, arbitrary: fc.record({ do: fc.constant('call' as const), settle, reserve }) },
-  {
-    weight: 2,
-    arbitrary: fc.record({
-      do: fc.constant('credit' as const),
-      to: fc.nat(2),
-      tokens: fc.integer({ min: 1, max: 150 }),
-    }),
-  },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('lapse' as const), pick: fc.nat(30) }) },
-  {
-    weight: 1,
-    arbitrary: fc.record({
-      do: fc.constant('keep' as const),
-      tokens: fc.integer({ min: 1, max: 50 }),
-    }),
-  },
-);
-type Command = typeof command extends fc.Arbitrary<infer T> ? T : never;
-type Given<Of> = Of extends fc.Arbitrary<infer T> ? T : never;
+type Command = Given<typeof command>;
 
 function reserveOf(world: World, given: Given<typeof reserve>): calls.Reserve {
   const { keys, agents, foreign, holds } = world;
@@ -204,6 +154,7 @@ function reserveOf(world: World, given: Given<typeof reserve>): calls.Reserve {
     tags: given.agent === undefined ? ['nightly', 'report'] : undefined,
     session_limits: given.session ? { max_actions: given.session } : undefined,
     family: 'chat.completions',
+    own_keys: given.own_keys,
   });
 }
 
@@ -233,6 +184,7 @@ function settleOf(world: World, given: Given<typeof settle>): calls.Settle | und
     outcome: given.outcome,
     usage: given.prompt > (given.outcome === 'completed' ? 4 : 40) ? usage(counts) : undefined,
     usage_source: given.source,
+    provider_key_id: given.by_own ? world.own_key : undefined,
     ...(given.model && { provider: 'openai', model: given.model }),
   });
 }
@@ -280,9 +232,15 @@ test('one item alone is answered and written as any batch would, whatever it is'
   const property = fc.asyncProperty(
     org,
     fc.boolean(),
+    fc.constantFrom(
+      undefined,
+      { price_factor: 0 },
+      { price_factor: 0.5, own_keys: 'first' },
+      { price_factor: 1.25 },
+    ),
     fc.array(command, { minLength: 10, maxLength: 40, size: 'max' }),
-    async (columns, with_budgets, steps) => {
-      const world = await makeWorld(columns, with_budgets);
+    async (columns, with_budgets, own, steps) => {
+      const world = await makeWorld(columns, with_budgets, own);
       await credit(db, world.org_id, world.org_wallet, 200n * TOKEN);
       for (const given of steps) await run(world, given);
       expect((await audit(db)).broken).toEqual([]);

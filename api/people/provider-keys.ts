@@ -1,0 +1,132 @@
+import { z } from 'zod';
+import { AppError } from '../../domain/errors';
+import * as providerKeys from '../../domain/gateways/provider-keys';
+import { isPlatformAdmin } from '../../domain/people/rights';
+import * as answers from '../answers/provider-keys';
+import * as shared from '../answers/shared';
+import { ownOrg } from '../http/access';
+import { id, page, priceFactor } from '../http/fields';
+import { type Ctx, route } from '../http/route';
+import { billing, ownerOf } from '../notices/fields';
+
+const key = z
+  .string()
+  .regex(/^[\x21-\x7e]{8,500}$/, 'must be a key as its provider shows it: 8 to 500 characters')
+  .describe('The key itself. It is sealed, and never shown again.');
+const own_keys = z
+  .enum(['only', 'first'])
+  .describe(
+    'What follows where the provider refuses the key. only: the call fails. first: the key of the platform serves.',
+  );
+const name = z.string().regex(/^[\w.-]{1,100}$/, 'must be letters, digits, hyphens and points');
+
+const made = z.strictObject({
+  org_id: id.optional(),
+  provider: id.optional().describe('The provider in the price list. Needed for an own key.'),
+  name: name.optional().describe('Of a key of the platform: how targets name it.'),
+  key,
+  price_factor: priceFactor
+    .optional()
+    .describe('The least that the organization may have if it is absent. 0: per_request alone.'),
+  own_keys: own_keys.optional(),
+});
+const changed = z.strictObject({
+  id,
+  price_factor: priceFactor.optional(),
+  own_keys: own_keys.optional(),
+});
+const rotated = z.strictObject({ id, key });
+const listed = z.strictObject({ org_id: id.optional(), ...page });
+const one = z.strictObject({ id });
+
+export const providerKeyRoutes = [
+  route({
+    method: 'post',
+    path: '/v1/provider-keys',
+    access: billing,
+    input: made,
+    handler: make,
+    is_recorded: true,
+    status: 201,
+    summary:
+      "Keep a key of a provider, sealed: the organization's own, by which its calls are served, or one of the platform.",
+    answer: answers.providerKey,
+  }),
+  route({
+    method: 'get',
+    path: '/v1/provider-keys',
+    access: billing,
+    input: listed,
+    handler: list,
+    summary: 'The keys of providers, newest first; revoked ones too.',
+    answer: shared.list({ provider_keys: answers.providerKey }),
+  }),
+  route({
+    method: 'put',
+    path: '/v1/provider-keys/:id',
+    access: billing,
+    input: changed,
+    handler: ({ db, principal }: Ctx, { id: key_id, ...terms }: z.infer<typeof changed>) =>
+      providerKeys.change(db, named(principal, key_id), terms, !isPlatformAdmin(principal)),
+    is_recorded: true,
+    summary: 'Change how an own key is charged, or what follows where it is refused.',
+    answer: answers.providerKey,
+  }),
+  route({
+    method: 'post',
+    path: '/v1/provider-keys/:id/rotate',
+    access: billing,
+    input: rotated,
+    handler: ({ db, principal, secrets }: Ctx, given: z.infer<typeof rotated>) =>
+      providerKeys.rotate(db, secrets, named(principal, given.id), given.key),
+    is_recorded: true,
+    summary: 'Put another value in the place of a key; calls that begin from now on use it.',
+    answer: answers.providerKey,
+  }),
+  route({
+    method: 'delete',
+    path: '/v1/provider-keys/:id',
+    access: billing,
+    input: one,
+    handler: ({ db, principal }: Ctx, input) => providerKeys.revoke(db, named(principal, input.id)),
+    is_recorded: true,
+    summary: 'End a key: no call that begins from now on uses it.',
+    answer: answers.providerKey,
+  }),
+];
+
+/** Platform admins reach any by its id. */
+function named(principal: Ctx['principal'], key_id: string) {
+  return { id: key_id, owner: ownOrg(principal) ?? undefined };
+}
+
+async function make(ctx: Ctx, { org_id: of_org, ...given }: z.infer<typeof made>) {
+  const { db, principal, secrets } = ctx;
+  const org_id = await ownerOf(ctx, of_org);
+  const by = principal.user_id ?? principal.id;
+  const { provider, name: called, key: value, ...terms } = given;
+  if (org_id === null) {
+    refuse(given, ['provider', 'price_factor', 'own_keys'], "says nothing of a platform's key");
+    if (called === undefined) throw missing('name', 'Or name the organization: org_id.');
+    return providerKeys.createOfPlatform(db, secrets, { name: called, key: value, by });
+  }
+  refuse(given, ['name'], 'is for keys of the platform alone');
+  if (provider === undefined) throw missing('provider', 'Name the provider in the price list.');
+  const is_bound = !isPlatformAdmin(principal);
+  return providerKeys.create(db, secrets, { org_id, provider, key: value, terms, by, is_bound });
+}
+
+function missing(param: string, more: string): AppError {
+  return new AppError('invalid_field', `${param} is missing. ${more}`, { param });
+}
+
+function refuse(given: object, members: readonly string[], why: string): void {
+  const param = members.find((member) => (given as Record<string, unknown>)[member] !== undefined);
+  if (param !== undefined)
+    throw new AppError('invalid_field', `${param} ${why}. Leave it out.`, { param });
+}
+
+async function list(ctx: Ctx, { org_id: of_org, ...window }: z.infer<typeof listed>) {
+  const { rows, ...rest } = await providerKeys.list(ctx.db, await ownerOf(ctx, of_org), window);
+  return { provider_keys: rows, ...rest };
+}
