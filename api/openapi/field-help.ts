@@ -3,6 +3,7 @@ import * as examples from './examples';
 import { identityBodies, identityHelp } from './identity-help';
 import { noticeBodies, noticeHelp, noticeNouns } from './notice-help';
 import { priceHelp } from './price-help';
+import { providerKeyBodies, providerKeyHelp } from './provider-key-help';
 import { spendHelp } from './spend-help';
 
 type Schema = Record<string, unknown>;
@@ -12,6 +13,7 @@ type Schema = Record<string, unknown>;
 const help: Record<string, string> = {
   ...identityHelp,
   ...noticeHelp,
+  ...providerKeyHelp,
   // People and objects.
   id: 'Id of the thing itself.',
   org_id:
@@ -226,6 +228,7 @@ const nouns: Record<string, string> = {
   ...noticeNouns,
   budgets: 'Id of a budget: GET /v1/budgets.',
   'approval-rules': 'Id of an approval rule: GET /v1/approval-rules.',
+  'provider-keys': 'Id of the key: GET /v1/provider-keys.',
   'export-schedules': 'Id of the schedule: GET /v1/export-schedules.',
   'export-destinations': 'Id of the destination: GET /v1/export-destinations.',
   exports: 'Id of the export: GET /v1/exports.',
@@ -258,7 +261,11 @@ export function pathHelp(path: string, name: string): string | undefined {
 
 /** A body that a person can send from the page: the route's own, else its required fields. */
 export function exampleBody(route: string, required: readonly string[]): object | undefined {
-  const own = examples.bodies[route] ?? identityBodies[route] ?? noticeBodies[route];
+  const own =
+    examples.bodies[route] ??
+    identityBodies[route] ??
+    noticeBodies[route] ??
+    providerKeyBodies[route];
   if (own !== undefined) return own;
   const fields = required.map((name) => [name, examples.values[name]] as const);
   return fields.some(([, value]) => value === undefined) ? undefined : Object.fromEntries(fields);

@@ -4,6 +4,7 @@ import type { CallApi, Tenant } from '../support/api';
 import { type Change, changesOfKeys } from './changes-of-keys';
 import { changesOfNotices } from './changes-of-notices';
 import { changesOfPrices } from './changes-of-prices';
+import { changesOfProviderKeys } from './changes-of-provider-keys';
 import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways/making';
 import { identityChanges } from './identity/changes';
 
@@ -246,6 +247,7 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
     ...changesOfKeys({ call, tenant }, newKey),
     ...changesOfNotices(db, tenant),
     ...changesOfPrices(call, platform),
+    ...changesOfProviderKeys(db, tenant),
   };
 }
 

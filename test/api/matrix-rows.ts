@@ -162,6 +162,7 @@ export const rows = read(`
   post /v1/gateway/wallets/batch                                401 401 403 403 403 403 403 403 422 401 401
   post /v1/gateway/keys/verify                                  401 401 403 403 403 403 403 403 422 401 401
   post /v1/gateway/keys/funds                                401 401 403 403 403 403 403 403 200 401 401
+  post /v1/gateway/provider-keys                                401 401 403 403 403 403 403 403 200 401 401
   post /v1/gateway/people/verify                                401 401 403 403 403 403 403 403 422 401 401
   get /v1/admin/gateway-config                                  401 401 403 403 403 403 403 200 403 401 401
   put /v1/admin/gateway-config                                  401 401 403 403 403 403 403 200 403 401 401
@@ -202,6 +203,11 @@ export const rows = read(`
   delete /v1/export-schedules/:id                               401 401 403 403 200 200 404 200 403 401 401
   get /v1/export-destinations                                   401 401 403 403 200 200 404 200 403 401 401
   delete /v1/export-destinations/:id                            401 401 403 403 200 200 404 200 403 401 401
+  post /v1/provider-keys                                        401 401 403 403 201 201 404 201 403 401 401
+  get /v1/provider-keys                                         401 401 403 403 200 200 404 200 403 401 401
+  put /v1/provider-keys/:id                                     401 401 403 403 200 200 404 200 403 401 401
+  post /v1/provider-keys/:id/rotate                             401 401 403 403 200 200 404 200 403 401 401
+  delete /v1/provider-keys/:id                                  401 401 403 403 200 200 404 200 403 401 401
   post /v1/notice-destinations                                  401 401 403 403 422 422 404 422 403 401 401
   get /v1/notice-destinations                                   401 401 403 403 200 200 404 200 403 401 401
   get /v1/notice-destinations/:id                               401 401 403 403 200 200 404 200 403 401 401

@@ -206,6 +206,7 @@ const bodies: Record<string, () => Promise<object>> = {
   }),
   'post /v1/sessions': async () => ({}),
   'post /v1/gateway/wallets/reserve': async () => reserveBody(tenant.org_id, 1),
+  'post /v1/gateway/provider-keys': async () => ({ provider: 'openai' }),
 };
 
 const period = { kinds: ['ledger'], from: '2026-06-01', to: '2026-06-02' };

@@ -116,6 +116,7 @@ export const silent: Record<string, string> = {
   'post /v1/gateway/keys/verify': 'changes nothing',
   'post /v1/gateway/people/verify': 'changes nothing',
   'post /v1/gateway/keys/funds': 'changes nothing',
+  'post /v1/gateway/provider-keys': 'a use, of which an event tells',
   'post /v1/gateway/events': 'events of gateways have a log of their own',
   'post /v1/gateway/config/report': 'how a gateway fares',
   'post /v1/payments/webhooks/{provider}':

@@ -6,6 +6,7 @@ import type { Db } from '../../../domain/sql';
 import { root as root_folder } from '../../../runtime/root';
 import { type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
 import { makeKey, platformKey } from '../../support/keys';
+import { makeOwnKey } from '../../support/ledger';
 import { until } from '../../support/until';
 
 let db: Db;
@@ -134,6 +135,7 @@ const listed: Record<string, Listed> = {
   '/v1/export-schedules': ownList(() => '/v1/export-schedules', 'export_schedules'),
   '/v1/export-destinations': ownList(() => '/v1/export-destinations', 'export_destinations'),
   '/v1/notice-destinations': ownList(() => '/v1/notice-destinations', 'notice_destinations'),
+  '/v1/provider-keys': ownList(() => '/v1/provider-keys', 'provider_keys'),
   '/v1/notice-messages': ownList(() => '/v1/notice-messages', 'notice_messages'),
   '/v1/notices': ownList(() => '/v1/notices', 'notices'),
   '/v1/audit-events': ownList(() => '/v1/audit-events', 'audit_events'),
@@ -227,6 +229,7 @@ async function addOwn(): Promise<void> {
   const { org_id, member_id: user_id, team_id } = tenant;
   for (let n = 0; n < 7; n += 1) {
     await makeKey(db, org_id, { token_type: 'gateway', user_id });
+    await makeOwnKey(db, org_id, { provider: `provider ${n}` });
     const person = await call('post', `${root}/members`, {
       ...{ key: tenant.owner_key, body: { name: `mate ${n}` } },
     });

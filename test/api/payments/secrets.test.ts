@@ -1,6 +1,5 @@
 import { historyToJSON } from '@temporalio/common/lib/proto-utils';
 import { providerNames } from '../../../domain/payments/currencies';
-import { many } from '../../../domain/sql';
 import { sandboxAccessA } from '../../../sandbox/payments/a/provider';
 import { sandboxAccessB } from '../../../sandbox/payments/b/provider';
 import { secrets_key } from '../../support/api';
@@ -13,6 +12,7 @@ import {
   type PaymentWorld,
   pay,
 } from '../../support/payments/world';
+import { everyRow } from '../../support/rows';
 
 let world: PaymentWorld;
 
@@ -27,20 +27,6 @@ const hidden = {
   webhook_secret: sandboxAccessB.webhook_secret,
   SVC_SECRETS_KEY: secrets_key,
 };
-
-/** Every row of every table, as text. */
-async function everything(): Promise<string> {
-  const tables = await many<{ name: string }>(
-    world.db,
-    `select c.relname as name from pg_class c where c.relkind = 'r' and c.relnamespace = 'public'::regnamespace`,
-  );
-  const texts = await Promise.all(
-    tables.map(async ({ name }) =>
-      JSON.stringify(await many(world.db, `select to_jsonb(t)::text as row from ${name} t`)),
-    ),
-  );
-  return texts.join('\n');
-}
 
 test("the providers' secrets stand nowhere: not in a table, a workflow's history, an answer or an error", async () => {
   const tenant = await makeBuyer(world.db);
@@ -83,7 +69,7 @@ test("the providers' secrets stand nowhere: not in a table, a workflow's history
     said.push(
       (await world.call(method, '/v1/admin/payments/config', { key: world.admin, body })).text,
     );
-  said.push(await everything());
+  said.push(await everyRow(world.db));
   expect(said.join('\n')).toContain('payment_credit');
   for (const [name, secret] of Object.entries(hidden))
     expect([name, said.some((text) => text.includes(secret))]).toEqual([name, false]);
