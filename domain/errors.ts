@@ -55,6 +55,7 @@ const statuses = {
   payload_too_large: 413,
   unsupported_media_type: 415,
   range_not_satisfiable: 416,
+  provider_key_refused: 424,
   invalid_field: 422,
   unknown_field: 422,
   invalid_configuration: 422,

@@ -16,6 +16,7 @@ import { estimate } from './stages/estimate';
 import { confirmKey, identify } from './stages/identify';
 import { limit, limitByAddress } from './stages/limit';
 import { takeMembers } from './stages/members';
+import { findOwnKeys, takeOwnKeys } from './stages/own-keys';
 import { checkInput, requireCover } from './stages/policies';
 import { readRequest } from './stages/read';
 import { reserve } from './stages/reserve';
@@ -55,7 +56,9 @@ export function pipelineOf({ countAddress, read, choose, check, send }: Ways): P
     const limited = await limit(estimated); // Key, group, user, team, all callers, then policy packs: one decision.
     await confirmed(check, limited);
     const funded = await reserve(limited); // What no wallet covers waits for money here. Settles at the end.
-    if (funded !== undefined) await send(funded); // With retries and fallbacks; the output policy looks beside its meter.
+    if (funded === undefined) return;
+    await takeOwnKeys(funded);
+    await send(funded); // With retries and fallbacks; the output policy looks beside its meter.
   };
 }
 
@@ -69,6 +72,7 @@ export const counted: Pipeline = async (begun) => {
   const identified = Object.assign(addressed, { identity });
   requireCover(identified);
   const routed = chooseTargets(takeMembers(await readRequest(identified)));
+  await findOwnKeys(routed);
   const limited = await limit(await estimate(routed));
   await checkInput(limited);
   await answerCount(limited);

@@ -16,7 +16,7 @@ import type { Identities } from '../identity/memory';
 import type { HeldLimits } from '../limits/decision';
 import type { CountedAddress, Limits } from '../limits/engine';
 import type { Telemetry } from '../telemetry/exports';
-import type { Candidate, Upstream } from '../upstreams/targets';
+import type { Candidate, Upstream } from '../upstreams/target';
 import type { Arrivals } from './arrivals';
 import type { ClientSide } from './client-side';
 import type { Cost } from './cost';

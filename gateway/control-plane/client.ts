@@ -28,6 +28,7 @@ import {
   verdictOn,
 } from './configuration';
 import { inKnownWords } from './known-words';
+import { openProviderKeys, type ProviderKeys } from './provider-keys';
 import { away, refusedCall, toError, UncertainRefusal } from './refusals';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { createSettlements, type OnSettled, type Settlements } from './settlements';
@@ -82,6 +83,8 @@ export interface ControlPlane {
   verdictOn(token: string): Promise<ReloadRight>;
   /** The price list, at worst that of a while ago; undefined if there never was one. */
   prices(): Promise<readonly Price[] | undefined>;
+  /** Keys of providers that lie sealed there. */
+  provider_keys: ProviderKeys;
   isReady(): Promise<boolean>;
   /** True for the token that this gateway itself uses. Asks nobody. */
   isOwnToken(token: string): boolean;
@@ -121,6 +124,7 @@ export function openControlPlane(
   // A key for this use alone: what it signs tells nothing of the token.
   const session_key = new Uint8Array(hkdfSync('sha256', token, '', 'svc mcp session v1', 32));
   const configs = openConfigRoutes(batches);
+  const provider_keys = openProviderKeys(batches, log);
   const ready = cached(READY_FRESH_MS, () => isReady(batches, log));
   return {
     verify: (key) => verify(batches, log, key),
@@ -137,11 +141,13 @@ export function openControlPlane(
     verdictOn: (other) => verdictOn(batches, { token, other }),
     isOwnToken: (other) => isSameToken(token, other),
     prices: cached(PRICES_FRESH_MS, () => prices(batches)),
+    provider_keys,
     isReady: async () => (await ready()) === true,
     sign: (text) => createHmac('sha256', session_key).update(text).digest('base64url'),
     now: () => batches.now(),
     unsettled: settlements.count,
     close: () => {
+      provider_keys.close();
       settlements.close();
       return batches.close();
     },

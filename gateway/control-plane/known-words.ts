@@ -2,7 +2,12 @@ import type { TraceMembers } from '../../domain/trace';
 import { errorOf, type NoReply, type Reply } from './replies';
 
 /** Members that only this version knows; those of a group came together. */
-const newer = [['identity_proof_method', 'trace_label'], ['tags'], ['with_cost']] as const;
+const newer = [
+  ['identity_proof_method', 'trace_label'],
+  ['tags'],
+  ['with_cost'],
+  ['own_keys'],
+] as const;
 
 /**
  * Sends a body that may have members which a control plane of the version before does not know: one

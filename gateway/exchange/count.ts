@@ -4,7 +4,7 @@ import { serveBy } from '../stages/choose';
 import { namesOthers } from '../stages/stored';
 import { answerTo, secretsIn } from '../upstreams/credentials/outbound';
 import { refusedBody, upstreamError } from '../upstreams/errors';
-import { type Candidate, serves } from '../upstreams/targets';
+import { type Candidate, serves } from '../upstreams/target';
 import { isObject } from '../wire/values';
 import { sentTo } from './outgoing';
 import { answerRefusal, type Refusal, type Refused, readRefusal, withoutSecrets } from './refusals';

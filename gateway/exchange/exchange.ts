@@ -9,12 +9,12 @@ import { outcomeOf, refused } from '../stages/outcome';
 import { withoutTokens } from '../upstreams/credentials/outbound';
 import { upstreamError } from '../upstreams/errors';
 import { failureInside, speaksAgainst } from '../upstreams/failures';
-import type { Candidate } from '../upstreams/targets';
+import type { Candidate } from '../upstreams/target';
 import { jsonOf } from '../wire/values';
 import type { Head, Headers, NoAnswer } from './answer';
 import { charged } from './charge';
 import { failed_early, Incoming } from './incoming';
-import { type Refusal, type Refused, readRefusal, withoutSecrets } from './refusals';
+import { ownRefusal, type Refusal, type Refused, readRefusal, withoutSecrets } from './refusals';
 import { Valve } from './valve';
 
 // How long and how much is read on behalf of a client that has gone, for the usage at the answer's
@@ -223,7 +223,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
     const is_sent = this.controller !== undefined && error?.name !== 'AppError';
     const { code } = (error ?? {}) as { code?: string };
-    const { id, breaker } = candidate.target;
+    const { id, breaker, troubles } = candidate.target;
+    if (troubles) troubles.refusal = undefined;
     call.gateway.log.warn({ target: id, code, err_message: error?.message }, 'a provider failed');
     if (call.client_is_gone || this.has_given_up) breaker.abandoned();
     else this.countFailure();
@@ -253,6 +254,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
       this.candidate.target.breaker.abandoned();
       return { is_uncertain: false, is_stale: true, ...refused_by };
     }
+    const { troubles } = this.candidate.target;
+    if (troubles) troubles.refusal = ownRefusal(this.candidate.target, refused_by);
     if (blame === 'account') this.noteAccount(refused_by);
     if (this.call.client_is_gone || this.has_given_up) this.candidate.target.breaker.abandoned();
     else if (speaksAgainst(blame)) this.countFailure();
@@ -265,13 +268,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
     const { message } = failure;
     const is_clock = /signature (?:expired|not yet current)/i.test(message);
     const hint = is_clock ? ': set the clock of this machine' : '';
+    const { id: target, own_key_id: provider_key_id } = this.candidate.target;
+    const whose = provider_key_id === undefined ? "this gateway's own account" : 'an own key';
     this.call.gateway.log.warn(
-      {
-        target: this.candidate.target.id,
-        status: refusal.status,
-        err_message: withoutTokens(message),
-      },
-      `a provider refuses this gateway's own account${hint}`,
+      { target, provider_key_id, status: refusal.status, err_message: withoutTokens(message) },
+      `a provider refuses ${whose}${hint}`,
     );
   }
 
@@ -283,7 +284,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   private countSuccess(): void {
     this.answered();
-    this.candidate.target.breaker.succeeded();
+    const { breaker, troubles } = this.candidate.target;
+    if (troubles) troubles.refusal = undefined;
+    breaker.succeeded();
   }
 }
 

@@ -1,11 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError } from '../../domain/errors';
+import { AppError, isAppError } from '../../domain/errors';
 import type { Funded } from '../call/call';
 import { inCallSpan, noteTrouble } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { refused } from '../stages/outcome';
 import { refusesCredential, secretsIn, withoutTokens } from '../upstreams/credentials/outbound';
-import type { Candidate } from '../upstreams/targets';
+import type { Candidate } from '../upstreams/target';
 import { Exchange, type Trouble } from './exchange';
 import { type Sent, sentTo } from './outgoing';
 import { answerRefusal, type Refusal } from './refusals';
@@ -108,6 +108,7 @@ async function exchangeOnce(
 /** Nothing can be sent; why is for the log alone, without what looks like a token. */
 function noCredential(call: Funded, { target }: Candidate, cause: unknown): AppError {
   const { message = '' } = cause as Partial<Error>;
+  if (isAppError(cause)) return cause;
   call.gateway.log.warn(
     { target: target.id, err_message: withoutTokens(message) },
     'there is no credential for a provider',
@@ -142,6 +143,9 @@ async function pause({ onClientGone }: Funded, ms: number): Promise<void> {
 }
 
 function allOpen({ candidates, request }: Funded): AppError {
+  // Their provider works; it refuses whoever asks.
+  const refusal = candidates.flatMap(({ target }) => target.troubles?.refusal ?? [])[0];
+  if (refusal !== undefined) return refusal;
   const soonest = Math.min(...candidates.map(({ target }) => target.breaker.opensIn()));
   return new AppError(
     'unavailable',

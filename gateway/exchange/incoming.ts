@@ -1,7 +1,7 @@
 import type { Funded } from '../call/call';
 import type { Translator } from '../families/translation';
 import type { Unframer } from '../providers/kind';
-import type { Candidate } from '../upstreams/targets';
+import type { Candidate } from '../upstreams/target';
 import type { Answer, Ended, Head } from './answer';
 import type { Charge } from './charge';
 import { JsonAnswer } from './json-answer';

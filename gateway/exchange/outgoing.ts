@@ -2,7 +2,7 @@ import type { Funded } from '../call/call';
 import { renamed } from '../families/forms';
 import type { ClientRequest } from '../families/request';
 import type { Asked, Wire } from '../providers/kind';
-import type { Candidate } from '../upstreams/targets';
+import type { Candidate } from '../upstreams/target';
 import { applyEdits, type Edit, memberEdit } from '../wire/edits';
 import type { Body } from '../wire/values';
 import { fitted, takesAsIs } from './bodies';

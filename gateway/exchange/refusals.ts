@@ -1,8 +1,11 @@
+import type { AppError } from '../../domain/errors';
 import type { Routed } from '../call/call';
 import { checkRefusal } from '../stages/policies';
-import { failureBody, refusedBody } from '../upstreams/errors';
+import { withoutTokens } from '../upstreams/credentials/outbound';
+import { failureBody, ownKeyRefused, refusedBody } from '../upstreams/errors';
 import { type Failure, failureWith } from '../upstreams/failures';
 import { retryAfter } from '../upstreams/retry';
+import type { Upstream } from '../upstreams/target';
 import { type Headers, picked } from './answer';
 
 /** An error of an upstream, with what it said. */
@@ -57,6 +60,8 @@ export function withoutSecrets(refused: Refused, secrets: readonly string[]): Re
  * told that, or the provider said nothing.
  */
 export async function answerRefusal(call: Routed, { failure, refusal }: Refused): Promise<void> {
+  const own = ownRefusal(call.target, { failure, refusal });
+  if (own !== undefined) throw own;
   const kept = picked(refusal.headers);
   for (const name of hints) if (kept[name] !== undefined) call.ctx.set(name, kept[name]);
   const wait = failure.status < 429 ? undefined : retryAfter(refusal.headers, jsonIn(refusal.body));
@@ -66,6 +71,19 @@ export async function answerRefusal(call: Routed, { failure, refusal }: Refused)
   call.ctx.set({ ...kept, 'content-type': /\bjson\b/i.test(type) ? type : 'application/json' });
   call.ctx.status = failure.status;
   call.ctx.body = body;
+}
+
+/** The refusal of an own key; undefined if what was refused is another thing, or no such key. */
+export function ownRefusal(
+  { provider, own_key_id }: Pick<Upstream, 'provider' | 'own_key_id'>,
+  { failure, refusal }: Refused,
+): AppError | undefined {
+  const is_of_key = failure.blame === 'account' || failure.status === 429;
+  if (own_key_id === undefined || !is_of_key) return undefined;
+  const message = withoutTokens(failure.message);
+  const told = Number(refusal.headers['retry-after'] ?? Number.NaN);
+  const wait = told > 0 ? told : retryAfter(refusal.headers, jsonIn(refusal.body));
+  return ownKeyRefused(provider, { status: failure.status, message }, wait);
 }
 
 function jsonIn(body: Buffer): unknown {

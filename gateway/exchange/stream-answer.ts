@@ -6,7 +6,8 @@ import { isAnswer, type Measured } from '../families/reader';
 import { costHeaders } from '../stages/cost';
 import { blocked, guardStream } from '../stages/policies';
 import { readerOf } from '../stages/stored';
-import { accountRefused, upstreamError } from '../upstreams/errors';
+import { withoutTokens } from '../upstreams/credentials/outbound';
+import { accountRefused, ownKeyRefused, upstreamError } from '../upstreams/errors';
 import { type Failure, failureInside } from '../upstreams/failures';
 import type { Frame } from '../wire/sse';
 import { type Body, isObject, stringOf } from '../wire/values';
@@ -159,10 +160,17 @@ export class StreamAnswer implements Answer {
    */
   private isHidden(said: Body, frame: Frame): boolean {
     const failure = failureInside(said);
-    if (failure.blame === 'account') this.told = accountRefused();
+    if (failure.blame === 'account') this.told = this.keyRefused(failure);
     else if (!isReadable(this.call.family, said, frame) && failure.message !== '')
       this.told = errorOf(failure, this.call.ctx.state.request_id as string);
     return this.told !== undefined;
+  }
+
+  /** Whose key it is decides who is told of it. */
+  private keyRefused(failure: Failure): AppError {
+    const { provider, own_key_id } = this.call.target;
+    if (own_key_id === undefined) return accountRefused();
+    return ownKeyRefused(provider, { ...failure, message: withoutTokens(failure.message) });
   }
 
   /** Keeps what comes before the answer: a role, a name, a sign of life. */

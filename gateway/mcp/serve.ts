@@ -14,7 +14,7 @@ import { confirmKey } from '../stages/identify';
 import { countUnpriced, emitUnpriced, limitByAddress } from '../stages/limit';
 import { checkOrigin } from '../stages/origins';
 import { arrivalOf } from '../stages/read';
-import type { Upstream } from '../upstreams/targets';
+import type { Upstream } from '../upstreams/target';
 import { printExact } from '../wire/exact';
 import { type Arrival, readBody } from '../wire/read';
 import { createBarrier } from './barrier';

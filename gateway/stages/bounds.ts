@@ -4,7 +4,7 @@ import { priceFor } from '../control-plane/prices';
 import { hasCap, legacyChoices } from '../families/caps';
 import type { Measured, Told } from '../families/reader';
 import { withinTotals } from '../families/usage';
-import type { Candidate } from '../upstreams/targets';
+import type { Candidate } from '../upstreams/target';
 
 // What was sent and delivered bounds what a provider can have used. Above these bounds its figures
 // are a fault or a break-in, and the client is not charged for those.

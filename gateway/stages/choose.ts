@@ -4,7 +4,7 @@ import type { Prepared, Routed } from '../call/call';
 import { families } from '../families/table';
 import { isSilent, unavailable } from '../families/unified/words';
 import type { Wire } from '../providers/kind';
-import type { Candidate } from '../upstreams/targets';
+import type { Candidate } from '../upstreams/target';
 import type { Body } from '../wire/values';
 
 /** More routes than these are not told. */

@@ -22,6 +22,7 @@ function completed(call: Funded): EventContent {
       target: target.id,
       attempts,
       provider: target.provider,
+      provider_key_id: target.own_key_id,
       model,
       answered_model: call.answered_model,
       is_stream: request.is_stream,

@@ -7,7 +7,7 @@ import type { Demand } from '../families/demand';
 import { withFees } from '../families/fees';
 import { isAnswer, type Measured, type Told } from '../families/reader';
 import { nothing_used } from '../families/usage';
-import type { Candidate } from '../upstreams/targets';
+import type { Candidate } from '../upstreams/target';
 import { bounded, priceOf } from './bounds';
 import { noteAnswered } from './strangers';
 

@@ -111,6 +111,8 @@ async function requestOf(
     tags: call.tags,
     session_limits: sessionLimitsOf(call),
     stored_ids,
+    // Of tools there are none.
+    own_keys: call.candidates.length > 0 ? true : undefined,
     request_body_hash: await bodyHash(request.raw),
     traceparent,
     identity_proof_method,
@@ -134,6 +136,7 @@ function settle(call: Funded, price: PricedModel, tell?: (cost: Cost) => void): 
       stored_ids: call.made_ids,
       with_cost: tell && true,
       ...servedBy(call, price),
+      provider_key_id: call.target.own_key_id,
       ...call.outcome,
       ...membersOf(call),
     },

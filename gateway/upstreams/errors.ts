@@ -93,6 +93,28 @@ export function accountRefused(): AppError {
   });
 }
 
+/**
+ * The refusal for a client whose organization's own key its provider refuses: whose it is, and what
+ * was said. Too many requests may pass later; nothing else does until somebody sees to the key.
+ */
+export function ownKeyRefused(
+  provider: string,
+  { status, message }: Pick<Failure, 'status' | 'message'>,
+  retry_after?: number,
+): AppError {
+  const said = message === '' ? `answered ${status}` : `said: ${message.slice(0, SAID_CHARACTERS)}`;
+  const is_passing = status === 429;
+  return new AppError(
+    'provider_key_refused',
+    `The provider "${provider}" refused your organization's own key; it ${said}`,
+    is_passing
+      ? { status, ...(retry_after === undefined ? {} : { retry_after }) }
+      : { is_final: true },
+  );
+}
+
+const SAID_CHARACTERS = 300;
+
 /** An error as both wires have it, with words in it. */
 function isErrorObject(body: Buffer): boolean {
   const error = objectIn(body.toString('utf8'))?.error;

@@ -3,7 +3,7 @@ import { connector } from '../../runtime/outgoing';
 import type { McpServerSettings } from '../config/mcp';
 import type { Settings } from '../config/settings';
 import { serverKey } from '../config/upstreams';
-import type { Upstream } from './targets';
+import type { Upstream } from './target';
 
 /** The MCP servers behind this gateway. */
 export interface McpServers {

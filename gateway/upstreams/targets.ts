@@ -1,69 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Dispatcher } from 'undici';
 import type { PricedModel } from '../../domain/ledger/calls';
 import { mayUse } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
-import { connectionsTo } from '../../runtime/outgoing';
 import type { Settings } from '../config/settings';
-import {
-  providerOf,
-  type ServedModel,
-  servedModels,
-  shapeOf,
-  spokenBy,
-  type TargetSettings,
-  urlOf,
-} from '../config/targets';
-import type { Served, Shape, Wire } from '../providers/kind';
-import { type Breaker, createBreaker } from './breaker';
+import type { ServedModel, TargetSettings } from '../config/targets';
+import type { Shape } from '../providers/kind';
 import { Credentials } from './credentials/credential';
-import type { Credential } from './credentials/outbound';
 import { Discovery } from './discovery';
 import { type Listed, listedModels } from './listing';
-
-/** A server behind this gateway: where it is, and the connections to it. */
-export interface Upstream {
-  id: string;
-  /** Its name in the price list. */
-  provider: string;
-  /** The path of the base URL, without a slash at its end. */
-  base_path: string;
-  /** The gateway's own credential and name; a client's never goes upstream. */
-  headers: Readonly<Record<string, string>>;
-  first_byte_ms: number;
-  origin: string;
-  pool: Dispatcher;
-  /** How it speaks its wire, if it is one of models. */
-  wire?: Wire;
-}
-
-/** An upstream that serves models. */
-interface Target extends Upstream {
-  /** The query of the base URL, with its question mark; it ends each path. */
-  query: string;
-  shape: Shape;
-  /** How its provider speaks that wire. */
-  wire: Wire;
-  /** Says who asks. */
-  credential: Credential;
-  /** Those of its settings, and those that its server lists if it discovers them. */
-  models: readonly ServedModel[];
-  /** Where it is: what another configuration knew of this place is known. */
-  url: string;
-  weight: number;
-  /** Its tokens for one of ours. */
-  token_factor: number;
-  breaker: Breaker;
-}
-
-/** One way to serve a request: a target, and what it calls the model. */
-export interface Candidate {
-  target: Target;
-  /** As the price list and the bill call it. */
-  model: string;
-  /** As the provider does. */
-  upstream: string;
-}
+import { type OwnKey, OwnTargets } from './own-targets';
+import { type Candidate, openTarget, type Sought, serves, type Target } from './target';
 
 /** Every way to serve what a client calls by one name. */
 export interface Route {
@@ -74,14 +20,6 @@ export interface Route {
    * frozen with it.
    */
   prices: readonly PricedModel[];
-}
-
-/** A family of routes, as far as targets serve it or not. */
-export interface Sought {
-  name: string;
-  shapes: readonly Shape[];
-  /** What it asks of a target of a shape, if that is another family's. */
-  asks?: Partial<Record<Shape, Served>>;
 }
 
 export interface Providers {
@@ -105,20 +43,13 @@ export interface Providers {
   discover(log: Logger, before?: Providers): Promise<void>;
   /** The models that a target at this place has. */
   found(id: string, url: string): readonly ServedModel[];
+  /** The target as an organization's own key asks it: with connections and a circuit of its own. */
+  byOwnKey(target: Target, key: OwnKey): Target;
   close(): Promise<void>;
 }
 
 // How long a configuration waits for the lists of models.
 const DISCOVER_MS = 2_000;
-const USER_AGENT = 'svc-gateway';
-// Anthropic's tokenizer is not public; measured by its users, it makes up to a fifth more tokens of
-// a text.
-const token_factors: Record<Shape, number> = {
-  openai: 1,
-  anthropic: 1.2,
-  gemini: 1,
-  converse: 1.2,
-};
 // What the control plane freezes in one reserve, the first price included.
 const PRICES_MAX = 17;
 
@@ -132,7 +63,8 @@ export function openProviders(
 ): Providers {
   const rows = settings.providers.targets;
   const credentials = new Credentials(before?.credentials);
-  const targets = rows.map((row) => open(row, settings, credentials));
+  const targets = rows.map((row) => openTarget(row, settings, credentials));
+  const own_targets = new OwnTargets(settings);
   const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));
   const fallbacks = new Map(Object.entries(settings.providers.fallback.models));
   const routeOf = (name: string, family: Sought, allowed: readonly string[] | null) => {
@@ -172,9 +104,10 @@ export function openProviders(
     order: (route) => ordered(route, random),
     knows: (name, family) => openRoute(name, family) !== undefined,
     models: (shapes, allowed) => listedModels(targets, groups, shapes, allowed),
+    byOwnKey: (target, key) => own_targets.open(target, key),
     async close() {
       discoveries.close();
-      await Promise.all(targets.map(({ pool }) => pool.destroy()));
+      await Promise.all([own_targets.close(), ...targets.map(({ pool }) => pool.destroy())]);
     },
   };
 }
@@ -221,12 +154,6 @@ function serving(targets: readonly Target[], name: string, family: Sought): Cand
     );
 }
 
-/** True if requests of the family may go to the target. */
-export function serves({ shape, wire }: Pick<Target, 'shape' | 'wire'>, family: Sought): boolean {
-  if (!family.shapes.includes(shape)) return false;
-  return wire.families?.includes(family.asks?.[shape] ?? (family.name as Served)) ?? true;
-}
-
 function newRoute(tiers: Candidate[][]): Route | undefined {
   if (tiers.length === 0) return undefined;
   const ways = tiers.flat().map(({ target: { provider }, model }) => ({ provider, model }));
@@ -259,40 +186,4 @@ function shuffled(tier: readonly Candidate[], random: () => number): Candidate[]
     result.push(...left.splice(index, 1));
   }
   return result;
-}
-
-function open(
-  row: TargetSettings,
-  { timeouts, circuit_breaker }: Settings,
-  credentials: Credentials,
-): Target {
-  const url = urlOf(row);
-  // Each HTTP/1.1 stream holds a connection, so their number is not limited here.
-  const pool = connectionsTo(url.origin, timeouts);
-  const shape = shapeOf(row);
-  const wire = spokenBy(row);
-  const credential = credentials.open(row, wire);
-  return {
-    id: row.id,
-    provider: providerOf(row),
-    url: url.href,
-    shape,
-    wire,
-    credential,
-    models: servedModels(row),
-    weight: row.weight,
-    origin: url.origin,
-    pool,
-    token_factor: row.token_factor ?? token_factors[shape],
-    breaker: createBreaker(circuit_breaker),
-    base_path: url.pathname.replace(/\/+$/, ''),
-    query: url.search,
-    headers: {
-      ...wire.headers,
-      ...credential.headers,
-      'user-agent': USER_AGENT,
-      'accept-encoding': 'identity',
-    },
-    first_byte_ms: row.timeout_ms ?? timeouts.first_byte_ms,
-  };
 }

@@ -29,6 +29,9 @@ import { createBrotliCompress, createGzip, type Gzip, constants as zlib } from '
  *   fail                     Responses only: the answer says that it failed, without usage
  *   bytes                    one byte a write
  *   html, redirect, plain    200 with a page; 302; an error that is not JSON
+ *
+ * A key of the form `sk-refused-401-...` is refused with that status, whatever is asked, in words
+ * that repeat it.
  */
 export type Faults = Readonly<Record<string, number | true>>;
 
@@ -85,6 +88,19 @@ function page(res: ServerResponse, status: number): void {
 export function refuse(res: ServerResponse, status: number, message: string, code = 'sandbox') {
   const type = status >= 500 ? 'server_error' : 'invalid_request_error';
   sendError(res, status, { error: { message, type, param: null, code } });
+}
+
+/** Refuses a key that asks for it; true if it did. */
+export function refusesKey(
+  res: ServerResponse,
+  key: string | undefined,
+  refuseWith: typeof refuse = refuse,
+): boolean {
+  const [, status] = /^(?:Bearer )?sk-refused-(\d{3})/.exec(key ?? '') ?? [];
+  if (status === undefined) return false;
+  const code = status === '429' ? 'rate_limit_exceeded' : 'invalid_api_key';
+  refuseWith(res, Number(status), `Incorrect API key provided: ${key}.`, code);
+  return true;
 }
 
 /** The body of an error, with the members that each provider adds. */

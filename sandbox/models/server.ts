@@ -31,11 +31,12 @@ import {
   dataFrames,
   faultsOf,
   refuse,
+  refusesKey,
   sendBytes,
   sendFrames,
   sendJson,
 } from './faults';
-import { answerCount } from './message-requests';
+import { answerCount, refuseMessage } from './message-requests';
 import { answerMessage } from './messages';
 import {
   type History,
@@ -99,7 +100,10 @@ async function serve(req: IncomingMessage, res: ServerResponse, memory: Memory) 
     arrival.frames_sent += 1;
   };
   if (path === '/v1/messages/count_tokens') return answerCount({ req, res, body });
+  if (path === '/v1/messages' && refusesKey(res, String(req.headers['x-api-key']), refuseMessage))
+    return;
   if (path === '/v1/messages') return answerMessage({ req, res, body, cache, onFrame });
+  if (refusesKey(res, req.headers.authorization)) return;
   if (!/^Bearer \S+/.test(req.headers.authorization ?? '')) {
     return refuse(res, 401, 'A bearer key is required.', 'invalid_api_key');
   }

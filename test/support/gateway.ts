@@ -11,7 +11,7 @@ import { openControlPlane } from '../../gateway/control-plane/client';
 import { closeGateway, drain, openGateway } from '../../gateway/gateway';
 import { attachSockets, type Sockets } from '../../gateway/sockets/upgrade';
 import { listen } from '../../runtime/listen';
-import { createLog } from '../../runtime/log';
+import { createLog, type Logger } from '../../runtime/log';
 import { createModelServer } from '../../sandbox/models/server';
 import { startApi, type TestApi } from './api';
 import { gatewayToken, makeKey } from './keys';
@@ -43,6 +43,7 @@ export interface World {
     api_urls?: readonly string[];
     settings?: object;
     target?: object;
+    log?: Logger;
   }) => Promise<TestGateway>;
   /** Fails if a hold is left open or the ledger is not whole. */
   close: () => Promise<void>;
@@ -101,6 +102,7 @@ export async function openWorld(): Promise<World> {
     api_urls = [api.url],
     settings = {},
     target = {},
+    log,
   } = {}) => {
     const made = await openTestGateway({
       api_urls,
@@ -108,6 +110,7 @@ export async function openWorld(): Promise<World> {
       control_plane_token,
       settings,
       target,
+      log,
     });
     opened.push(made);
     return made;
@@ -138,6 +141,7 @@ export async function openTestGateway(given: {
   control_plane_token: string;
   settings: object;
   target: object;
+  log?: Logger | undefined;
 }): Promise<TestGateway> {
   const target = {
     id: 'sandbox',
@@ -166,7 +170,7 @@ export async function openTestGateway(given: {
       ...given.settings,
     }),
   );
-  const log = createLog('test', 'silent');
+  const { log = createLog('test', 'silent') } = given;
   const control_plane = openControlPlane(
     { urls: given.api_urls, token: given.control_plane_token },
     log,

@@ -96,11 +96,13 @@ function signed(load: () => Promise<Signer>): Credential {
   };
 }
 
-function keyHeaders({ key: place }: Wire, key: string): Headers {
+/** The header by which a wire is told a key. */
+export function keyHeaders({ key: place }: Wire, key: string): Headers {
   return place === 'bearer' ? { authorization: `Bearer ${key}` } : { [place]: key };
 }
 
-function keyIn(sent: Headers): string {
+/** The key in such a header. */
+export function keyIn(sent: Headers): string {
   const [value = ''] = Object.values(sent);
   return value.replace(/^Bearer /, '');
 }

@@ -1,0 +1,129 @@
+import { AppError } from '../../domain/errors';
+import type { OpenProviderKey } from '../../domain/gateways/provider-keys';
+import type { FrozenKey } from '../../domain/ledger/calls';
+import type { Funded, Routed } from '../call/call';
+import type { Meant, ProviderKeys } from '../control-plane/provider-keys';
+import type { Candidate } from '../upstreams/target';
+import { serveBy } from './choose';
+
+/**
+ * The stage that has a call served by the own keys of its organization, as its hold names them. A
+ * key goes ahead of the platform's for the same model. Where it says so the platform's follows it;
+ * else none is tried after it. Throws if nobody is left.
+ */
+export async function takeOwnKeys(call: Funded): Promise<void> {
+  const { own_keys } = call.reservation;
+  if (own_keys === undefined) return;
+  const ways = new Map<string, Way>();
+  for (const frozen of own_keys) ways.set(frozen.provider, await wayOf(call, frozen));
+  useOwnKeys(call, ways);
+}
+
+/** The same for a call that holds nothing, so that no hold names its keys. */
+export async function findOwnKeys(call: Routed): Promise<void> {
+  const { gateway, identity } = call;
+  const ways = new Map<string, Way>();
+  for (const provider of new Set(call.candidates.map(({ target }) => target.provider))) {
+    const wanted = { org_id: identity.org_id, provider };
+    const found = await gateway.control_plane.provider_keys.find(wanted);
+    if (found !== null) ways.set(provider, { ...found, is_only: found.own_keys === 'only' });
+  }
+  if (ways.size > 0) useOwnKeys(call, ways);
+}
+
+/** How a provider is asked for an organization that has a key of it. */
+interface Way {
+  provider_key_id: string;
+  version: number;
+  /** The platform's key does not take its place. */
+  is_only: boolean;
+  missing?: AppError;
+}
+
+async function wayOf(call: Funded, frozen: FrozenKey): Promise<Way> {
+  const { provider, provider_key_id, version, own_keys } = frozen;
+  const way = { provider_key_id, version, is_only: own_keys === 'only' };
+  const wanted = { org_id: call.identity.org_id, provider };
+  try {
+    const found = await call.gateway.control_plane.provider_keys.find(wanted, frozen);
+    if (found?.provider_key_id !== provider_key_id) return { ...way, missing: isGone(provider) };
+    return { ...way, version: found.version };
+  } catch (error) {
+    // Where the platform's key may serve it does.
+    return { ...way, missing: error as AppError };
+  }
+}
+
+function useOwnKeys(call: Routed, ways: ReadonlyMap<string, Way>): void {
+  let lacking: AppError | undefined;
+  const list: Candidate[] = [];
+  for (const group of groupsOf(call.candidates)) {
+    const own: Candidate[] = [];
+    const others: Candidate[] = [];
+    let is_only = false;
+    for (const candidate of group) {
+      const way = ways.get(candidate.target.provider);
+      const missing = way && (way.missing ?? unusable(candidate));
+      if (way !== undefined && missing === undefined) own.push(byKey(call, candidate, way));
+      if (!way?.is_only) others.push(candidate);
+      lacking ??= missing;
+      is_only ||= way?.is_only === true;
+    }
+    list.push(...own, ...(is_only ? [] : others));
+    if (is_only) break;
+  }
+  const [first] = list;
+  if (first === undefined) throw lacking as AppError;
+  call.candidates = list;
+  serveBy(call, first);
+}
+
+/** The candidates of each model, in their order. */
+function groupsOf(candidates: readonly Candidate[]): Candidate[][] {
+  const groups = new Map<string, Candidate[]>();
+  for (const candidate of candidates) {
+    const group = groups.get(candidate.model);
+    if (group === undefined) groups.set(candidate.model, [candidate]);
+    else group.push(candidate);
+  }
+  return [...groups.values()];
+}
+
+function byKey(call: Routed, candidate: Candidate, way: Way): Candidate {
+  const { gateway, snapshot, identity } = call;
+  const { provider } = candidate.target;
+  const keys = gateway.control_plane.provider_keys;
+  const wanted = { org_id: identity.org_id, provider };
+  const target = snapshot.providers.byOwnKey(candidate.target, {
+    provider_key_id: way.provider_key_id,
+    version: way.version,
+    current: () => valueFor(keys, wanted, way),
+    refuse: (value) => keys.refuse(wanted, value),
+  });
+  return { ...candidate, target };
+}
+
+async function valueFor(
+  keys: ProviderKeys,
+  wanted: { org_id: string; provider: string },
+  meant: Meant,
+): Promise<string> {
+  const found: OpenProviderKey | null = await keys.find(wanted, meant);
+  if (found?.provider_key_id !== meant.provider_key_id) throw isGone(wanted.provider);
+  return found.key;
+}
+
+function isGone(provider: string): AppError {
+  return new AppError(
+    'provider_key_refused',
+    `Your organization's own key of the provider "${provider}" was revoked while this call waited. Repeat the request.`,
+  );
+}
+
+function unusable({ target: { provider, takes_keys } }: Candidate): AppError | undefined {
+  if (takes_keys) return undefined;
+  return new AppError(
+    'provider_key_refused',
+    `No key opens the provider "${provider}" here, so your organization's own key of it serves nothing. Somebody with org:billing revokes it: DELETE /v1/provider-keys/{id}.`,
+  );
+}
