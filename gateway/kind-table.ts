@@ -6,7 +6,7 @@ import { factsOf } from './family-table';
 import { harmless } from './providers/harmless';
 import type { Kind, Place, Shape, Wire } from './providers/kind';
 import { kinds } from './providers/table';
-import { serves } from './upstreams/targets';
+import { serves } from './upstreams/target';
 
 // Stands in the place of what a target says of its own place.
 const shown: Required<Place> = {

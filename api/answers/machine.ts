@@ -43,6 +43,9 @@ export const reservation = z.strictObject({
   stored_provider: id
     .optional()
     .describe('The provider that keeps the stored things which the request names.'),
+  stored_key_id: id
+    .optional()
+    .describe('The own key in whose account they are; absent: in that of the platform.'),
   own_keys: z
     .array(frozenKey)
     .optional()

@@ -188,7 +188,13 @@ export const settleBody = z.strictObject({
   usage: usage.optional(),
   usage_source: z.enum(['upstream', 'estimated']).optional(),
   stored_ids: z
-    .array(z.strictObject({ ...named, provider: id } satisfies Members<StoredId>))
+    .array(
+      z.strictObject({
+        ...named,
+        provider: id,
+        provider_key_id: id.optional(),
+      } satisfies Members<StoredId>),
+    )
     .max(1_000)
     .optional(),
   with_cost: z.boolean().optional().describe('The answer has price_lines too.'),

@@ -83,10 +83,10 @@ async function redeemNow({ db, waiters, http }: Ctx, body: Redeem): Promise<Rese
   const gone = new AbortController();
   http.res.once('close', () => gone.abort());
   // A ticket is redeemed by a request that no reserve of now has seen.
-  const stored_provider = await withRetry(() => storedIds.keeperOf(db, body));
+  const keeper = await withRetry(() => storedIds.keeperOf(db, body));
   const row = await waiters.redeem(body, gone.signal);
   await failIfSessionSpent(db, row, body);
-  return reservations.reserveAnswer(stored_provider ? { ...row, stored_provider } : row);
+  return reservations.reserveAnswer({ ...row, ...keeper });
 }
 
 export async function extend({ db }: Ctx, { items }: Extend): Promise<{ results: Extension[] }> {

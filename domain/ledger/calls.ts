@@ -45,6 +45,8 @@ export interface NamedId {
 /** A stored thing, with the provider that keeps it. */
 export interface StoredId extends NamedId {
   provider: string;
+  /** The own key in whose account it is; absent: in that of the platform. */
+  provider_key_id?: string | undefined;
 }
 
 /** The stored things that a request names, and the providers that may serve it, in order. */
@@ -125,6 +127,8 @@ export interface Reservation {
   warnings: (Warning | BudgetWarning)[];
   /** The provider that keeps the stored things which the request names. */
   stored_provider?: string | undefined;
+  /** The own key in whose account they are; absent: in that of the platform. */
+  stored_key_id?: string | undefined;
   /** The own keys by which its providers are asked; absent: there are none. */
   own_keys?: FrozenKey[] | undefined;
 }

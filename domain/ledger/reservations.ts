@@ -55,6 +55,7 @@ export interface ItemAnswer {
   own_keys: FrozenKey[] | null;
   /** Of a reserve that names stored ids: who keeps them, or the one that is unknown. */
   stored_provider?: string;
+  stored_key_id?: string;
   stored_id?: NamedId | null;
 }
 
@@ -122,12 +123,11 @@ type RowWithVerdicts = Omit<ItemAnswer, 'op'> & {
 
 /** The answers to a batch in which reserves name stored ids, or settlements made some. */
 function withVerdicts(rows: readonly RowWithVerdicts[], reserves: number): ItemAnswer[] {
-  const { refused, numberOf, providerOf } = verdictsIn(rows, reserves);
+  const { refused, numberOf, keeperOf } = verdictsIn(rows, reserves);
   const answers = rows.flatMap(({ verdicts: _, op, ...row }): ItemAnswer[] => {
     if (op !== 'reserve') return op === null ? [] : [{ ...row, op }];
     const n = numberOf(row.n);
-    const stored_provider = providerOf(n);
-    return [{ ...row, op, n, ...(stored_provider ? { stored_provider } : {}) }];
+    return [{ ...row, op, n, ...keeperOf(n) }];
   });
   // Even if the lane answers nothing there is a row, whose columns are empty.
   const empty = Object.fromEntries(Object.keys(rows[0] ?? {}).map((column) => [column, null]));
@@ -203,6 +203,7 @@ export function reserveAnswer(row: ItemAnswer, asked?: PricedModel): Reservation
     // Of a hold there is nothing that refuses.
     warnings: (row.warnings ?? []) as (Warning | BudgetWarning)[],
     ...(row.stored_provider === undefined ? {} : { stored_provider: row.stored_provider }),
+    ...(row.stored_key_id === undefined ? {} : { stored_key_id: row.stored_key_id }),
     ...(row.own_keys == null ? {} : { own_keys: row.own_keys }),
   };
 }

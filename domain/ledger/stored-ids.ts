@@ -26,6 +26,8 @@ export interface Verdict {
   n: number;
   /** Keeps them all; null if none does. */
   provider: string | null;
+  /** The own key in whose account it keeps them; null: in that of the platform. */
+  provider_key_id: string | null;
   unknown: NamedId | null;
 }
 
@@ -59,29 +61,40 @@ export function verdictsIn(rows: readonly Row[], reserves: number) {
   return {
     refused: [...verdicts.values()].filter(({ provider }) => provider === null),
     numberOf: (n: number): number => kept[n - 1] as number,
-    /** The provider that keeps the ids of a reserve, if it names some. */
-    providerOf: (n: number): string | undefined => verdicts.get(n)?.provider ?? undefined,
+    /** Who keeps the ids of a reserve, if it names some. */
+    keeperOf: (n: number): Keeper => keeperIn(verdicts.get(n)),
+  };
+}
+
+/** Who keeps what a reserve or redeem names: members of its answer. */
+export interface Keeper {
+  stored_provider?: string;
+  stored_key_id?: string;
+}
+
+function keeperIn(verdict: Verdict | undefined): Keeper {
+  const { provider, provider_key_id } = verdict ?? {};
+  return {
+    ...(provider ? { stored_provider: provider } : {}),
+    ...(provider_key_id ? { stored_key_id: provider_key_id } : {}),
   };
 }
 
 /**
- * The provider that keeps the ids of a redeem, which waits for money beside the batches; undefined
- * if it names none. Throws the refusal if one is unknown.
+ * Who keeps the ids of a redeem, which waits for money beside the batches; empty if it names none.
+ * Throws the refusal if one is unknown.
  */
-export async function keeperOf(
-  db: Db,
-  { org_id, user_id, stored_ids }: Redeem,
-): Promise<string | undefined> {
-  if (stored_ids == null) return undefined;
+export async function keeperOf(db: Db, { org_id, user_id, stored_ids }: Redeem): Promise<Keeper> {
+  if (stored_ids == null) return {};
   const named: Named[] = [{ ...stored_ids, n: 1, user_id }];
   const { verdicts } = await one<{ verdicts: Verdict[] }>(
     db,
     `select bind_stored_ids(:org_id, '[]', :named) as verdicts`,
     { org_id, named: JSON.stringify(named) },
   );
-  const { provider, unknown } = verdicts[0] as Verdict;
-  if (provider === null) throw unknownId(unknown ?? undefined);
-  return provider;
+  const [verdict] = verdicts as [Verdict];
+  if (verdict.provider === null) throw unknownId(verdict.unknown ?? undefined);
+  return keeperIn(verdict);
 }
 
 /** Forgets ids 30 days after their last use; how many. */

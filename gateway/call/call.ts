@@ -89,6 +89,8 @@ export interface Begun {
   provider_failure?: { status: number; code: string | null };
   /** The stored things that its request names, and those that its answer has made. */
   named_ids?: readonly NamedMember[];
+  /** In whose account the things are that it names: of this own key, or null, the platform's. */
+  kept_by_key?: string | null;
   made_ids?: StoredId[];
   /** Breaks the exchange with the upstream, for a stop that cannot wait longer. */
   abort?: (reason: Error) => void;

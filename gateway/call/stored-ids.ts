@@ -17,12 +17,17 @@ export interface IdOwner {
  */
 export interface StoredIds {
   note(owner: IdOwner, stored: StoredId): void;
-  /** The provider that keeps a thing; undefined if nobody knows here that the owner may name it. */
-  keeperOf(owner: IdOwner, named: NamedId): string | undefined;
+  /** Who keeps a thing; undefined if nobody knows here that the owner may name it. */
+  keeperOf(owner: IdOwner, named: NamedId): Keeper | undefined;
 }
 
-interface Kept {
+/** The provider that keeps a thing, and in whose account: of an own key, else the platform's. */
+export interface Keeper {
   provider: string;
+  provider_key_id: string | null;
+}
+
+interface Kept extends Keeper {
   user_id: string | null;
   until: number;
 }
@@ -31,7 +36,7 @@ export function createStoredIds(now: () => number = () => performance.now()): St
   // The oldest is the first, as a map keeps the order in which its keys came.
   const kept = new Map<string, Kept>();
   return {
-    note({ org_id, user_id }, { provider, kind, id }) {
+    note({ org_id, user_id }, { provider, provider_key_id = null, kind, id }) {
       const key = keyOf(org_id, { kind, id });
       // It stays whose it is, as in the ledger.
       if ((kept.get(key)?.until ?? 0) > now()) return;
@@ -40,13 +45,13 @@ export function createStoredIds(now: () => number = () => performance.now()): St
         if (until > now() && kept.size < KEPT_MAX) break;
         kept.delete(oldest);
       }
-      kept.set(key, { provider, user_id, until: now() + KEPT_MS });
+      kept.set(key, { provider, provider_key_id, user_id, until: now() + KEPT_MS });
     },
     keeperOf({ org_id, user_id }, named) {
       const found = kept.get(keyOf(org_id, named));
       if (found === undefined || found.until <= now()) return undefined;
       const is_shared = found.user_id === null || user_id === null || found.user_id === user_id;
-      return is_shared ? found.provider : undefined;
+      return is_shared ? found : undefined;
     },
   };
 }

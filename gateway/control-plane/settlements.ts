@@ -134,10 +134,7 @@ function logLost(log: Logger, settlement: Settle, refusal: Reply, refused_usage?
 function isFinal(reply: Reply | NoReply): reply is Reply {
   if (reply.status < 400 || reply.status >= 500) return false;
   // An API of the version before that runs on would charge the platform's price for an own key.
-  if (
-    errorOf(reply as Reply).code === 'unknown_field' &&
-    errorOf(reply as Reply).param === 'provider_key_id'
-  )
-    return false;
+  const { code, param } = errorOf(reply as Reply);
+  if (code === 'unknown_field' && /provider_key_id$/.test(param ?? '')) return false;
   return !isRefusedCall(reply as Reply) && reply.status !== 429;
 }

@@ -12,8 +12,8 @@ import { serveBy } from './choose';
  * else none is tried after it. Throws if nobody is left.
  */
 export async function takeOwnKeys(call: Funded): Promise<void> {
-  const { own_keys } = call.reservation;
-  if (own_keys === undefined) return;
+  const { own_keys = [] } = call.reservation;
+  if (own_keys.length === 0 && call.kept_by_key == null) return;
   const ways = new Map<string, Way>();
   for (const frozen of own_keys) ways.set(frozen.provider, await wayOf(call, frozen));
   useOwnKeys(call, ways);
@@ -72,10 +72,24 @@ function useOwnKeys(call: Routed, ways: ReadonlyMap<string, Way>): void {
     list.push(...own, ...(is_only ? [] : others));
     if (is_only) break;
   }
-  const [first] = list;
-  if (first === undefined) throw lacking as AppError;
-  call.candidates = list;
+  const kept = keptTo(call, list);
+  const [first] = kept;
+  if (first === undefined) throw list.length > 0 ? keptElsewhere() : (lacking as AppError);
+  call.candidates = kept;
   serveBy(call, first);
+}
+
+/** Those in whose account the things are that a request names: no other one keeps them. */
+function keptTo({ kept_by_key }: Routed, list: readonly Candidate[]): readonly Candidate[] {
+  if (kept_by_key === undefined) return list;
+  return list.filter(({ target }) => (target.own_key_id ?? null) === kept_by_key);
+}
+
+function keptElsewhere(): AppError {
+  return new AppError(
+    'stored_id_unknown',
+    'What this request names lies at its provider in the account of another key than serves it now.',
+  );
 }
 
 /** The candidates of each model, in their order. */

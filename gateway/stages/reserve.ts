@@ -58,6 +58,8 @@ async function hold(call: Limited): Promise<Funded> {
   const stored_ids = nameStored(call);
   const reservation = await pay(call, await requestOf(call, price, stored_ids));
   keepTo(call, reservation.stored_provider ?? stored_ids?.providers[0]);
+  if (reservation.stored_provider !== undefined)
+    call.kept_by_key = reservation.stored_key_id ?? null;
   warn(call.ctx, reservation.warnings ?? []);
   const letGo = gateway.holds.keep(org_id, reservation);
   let cost: Promise<Cost> | undefined;

@@ -33,7 +33,10 @@ export function nameStored(call: Limited): NamedIds | undefined {
     if (!isPossible(id) || named.length > NAMED_MAX) throw unknownId({ kind, id }, member);
     const keeper = gateway.stored_ids.keeperOf(owner, { kind, id });
     if (keeper === undefined) asked.push({ kind, id });
-    else providers = providers.filter((provider) => provider === keeper);
+    else {
+      providers = providers.filter((provider) => provider === keeper.provider);
+      call.kept_by_key = keeper.provider_key_id;
+    }
     if (providers.length === 0) throw unknownId({ kind, id }, member);
   }
   if (asked.length > 0) return { providers, ids: asked };
@@ -132,13 +135,14 @@ function toldBy(wire: Wire | undefined, reader: Reader): Reader {
 
 /** Its answer is on its way to the client, who may name it in the next moment. */
 function noteStored(call: Routed, { kind, id }: NamedId): void {
-  const { provider } = call.target;
+  const { provider, own_key_id: provider_key_id } = call.target;
   call.made_ids ??= [];
   const { made_ids } = call;
   const is_new = !made_ids.some((one) => one.id === id && one.kind === kind);
   if (!is_new || made_ids.length >= MADE_MAX) return;
-  made_ids.push({ kind, id, provider });
-  call.gateway.stored_ids.note(ownerOfIds(call), { kind, id, provider });
+  const stored = { kind, id, provider, provider_key_id };
+  made_ids.push(stored);
+  call.gateway.stored_ids.note(ownerOfIds(call), stored);
 }
 
 function nameOf({ kind, id }: NamedMember | NamedId): string {

@@ -1,5 +1,5 @@
 import type { Funded } from '../call/call';
-import type { Candidate } from '../upstreams/targets';
+import type { Candidate } from '../upstreams/target';
 
 // A provider may answer by another model than was asked: a router, or a name that it lends.
 

@@ -8,12 +8,12 @@ test('a gateway knows what its own answers made, of one organization, kind and u
   const ids = createStoredIds();
   ids.note(nobody, stored('1'));
   ids.note({ org_id: 'a', user_id: 'u' }, stored('2', 'azure'));
-  expect(ids.keeperOf(nobody, named('1'))).toBe('openai');
+  expect(ids.keeperOf(nobody, named('1'))?.provider).toBe('openai');
   expect(ids.keeperOf({ org_id: 'b', user_id: null }, named('1'))).toBeUndefined();
   expect(ids.keeperOf(nobody, named('1', 'file'))).toBeUndefined();
-  expect(ids.keeperOf({ org_id: 'a', user_id: 'v' }, named('1'))).toBe('openai');
-  expect(ids.keeperOf(nobody, named('2'))).toBe('azure');
-  expect(ids.keeperOf({ org_id: 'a', user_id: 'u' }, named('2'))).toBe('azure');
+  expect(ids.keeperOf({ org_id: 'a', user_id: 'v' }, named('1'))?.provider).toBe('openai');
+  expect(ids.keeperOf(nobody, named('2'))?.provider).toBe('azure');
+  expect(ids.keeperOf({ org_id: 'a', user_id: 'u' }, named('2'))?.provider).toBe('azure');
   expect(ids.keeperOf({ org_id: 'a', user_id: 'v' }, named('2'))).toBeUndefined();
   // Whoever makes it again does not take it over.
   ids.note({ org_id: 'a', user_id: 'v' }, stored('2', 'azure'));
@@ -26,11 +26,11 @@ test('it forgets after ten minutes, and never knows more than some thousands', (
   ids.note(nobody, stored('old'));
   now = 599_999;
   ids.note(nobody, stored('new'));
-  expect(ids.keeperOf(nobody, named('old'))).toBe('openai');
+  expect(ids.keeperOf(nobody, named('old'))?.provider).toBe('openai');
   now = 600_000;
   expect(ids.keeperOf(nobody, named('old'))).toBeUndefined();
   for (let at = 0; at < 20_000; at += 1) ids.note(nobody, stored(`${at}`));
   expect(ids.keeperOf(nobody, named('new'))).toBeUndefined();
-  expect(ids.keeperOf(nobody, named('0'))).toBe('openai');
-  expect(ids.keeperOf(nobody, named('19999'))).toBe('openai');
+  expect(ids.keeperOf(nobody, named('0'))?.provider).toBe('openai');
+  expect(ids.keeperOf(nobody, named('19999'))?.provider).toBe('openai');
 });

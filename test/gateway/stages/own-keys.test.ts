@@ -1,76 +1,26 @@
 import { createServer } from 'node:http';
-import pino from 'pino';
 import { request } from 'undici';
 import { one } from '../../../domain/sql';
 import { listen } from '../../../runtime/listen';
-import {
-  arrivals,
-  chat,
-  forgetArrivals,
-  gatewayKey,
-  lastCharge,
-  message,
-  openWorld,
-  post,
-  type World,
-} from '../../support/gateway';
-import { makeKey } from '../../support/keys';
-import { credit, eventsOf, makeOrg, type TestOrg } from '../../support/ledger';
+import { arrivals, chat, forgetArrivals, lastCharge, message, post } from '../../support/gateway';
+import { eventsOf } from '../../support/ledger';
 import { everyRow } from '../../support/rows';
 import { until } from '../../support/until';
-
-let world: World;
-const lines: string[] = [];
-const log = pino({ level: 'trace' }, { write: (line: string) => void lines.push(line) });
-let url: string;
-
-beforeAll(async () => {
-  world = await openWorld();
-  ({ url } = await world.openGateway({ log }));
-});
-
-afterAll(() => world.close());
-
-/** An organization with money, and what it asks and manages its keys by. */
-interface Owner extends TestOrg {
-  key: string;
-  access_key: string;
-}
-
-async function makeOwner(): Promise<Owner> {
-  const { api } = world;
-  const org = await makeOrg(api.db, { own_key_factor_min: 0 });
-  await credit(api.db, org.org_id, org.org_wallet, 1_000_000_000n);
-  const access_key = await makeKey(api.db, org.org_id, { scopes: ['org:billing'] });
-  return { ...org, key: await gatewayKey(api, org.org_id), access_key };
-}
-
-const bring = async (owner: Owner, body: object): Promise<string> => {
-  const path = '/v1/provider-keys';
-  const given = { provider: 'openai', ...body };
-  const made = await world.api.call('post', path, { key: owner.access_key, body: given });
-  expect(made.status).toBe(201);
-  return made.body.id;
-};
-const manage = async (owner: Owner, method: string, path: string, body?: object) => {
-  const at = `/v1/provider-keys/${path}`;
-  expect((await world.api.call(method, at, { key: owner.access_key, body })).status).toBe(200);
-};
-const ask = (owner: { key: string }, body: object = chat('Hello'), at = url) =>
-  post(`${at}/v1/chat/completions`, owner.key, body);
-
-/** By which keys the provider was asked since it was last forgotten. */
-async function keysSeen(): Promise<string[]> {
-  const seen = await arrivals(world.models_url);
-  await forgetArrivals(world.models_url);
-  return seen.map(({ headers }) =>
-    (headers.authorization ?? headers['x-api-key'] ?? '').replace('Bearer ', ''),
-  );
-}
-
-const PLATFORM = 'upstream-secret';
-const secret = (word: string) => `sk-own-${word}-0123456789abcdef`;
-const bad = (status: number, word: string) => `sk-refused-${status}-${word}-0123456789`;
+import {
+  ask,
+  bad,
+  bring,
+  keysSeen,
+  lines,
+  log,
+  makeOwner,
+  manage,
+  type Owner,
+  PLATFORM,
+  secret,
+  url,
+  world,
+} from './owners';
 
 /** What the newest call was settled at, of which key, and what it would have cost the platform's. */
 async function charged({ org_id }: Owner) {
