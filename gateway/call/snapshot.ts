@@ -7,6 +7,7 @@ import { createIdentifier } from '../identity/identifier';
 import type { Identities } from '../identity/memory';
 import { createLimitRules, type LimitRules } from '../limits/rules';
 import { createPolicies, type Policies } from '../policy/policies';
+import type { SealedKeys } from '../upstreams/credentials/credential';
 import { type McpServers, openMcpServers } from '../upstreams/mcp-servers';
 import { openProviders, type Providers } from '../upstreams/targets';
 
@@ -48,7 +49,10 @@ export function openSnapshot(
   return {
     version: hashOf(settings),
     settings,
-    providers: openProviders(settings, given.snapshot?.providers),
+    providers: openProviders(settings, {
+      sealed: sealedIn(control_plane),
+      before: given.snapshot?.providers,
+    }),
     mcp: openMcpServers(settings),
     identifier: createIdentifier(settings, { ...proofs, identities }),
     refused_identifier: createIdentifier(settings, { ...proofs, identities: identities.inTurn }),
@@ -57,6 +61,18 @@ export function openSnapshot(
     calls: 0,
     counts: { finished: 0, own_5xx: 0, upstream_5xx: 0, refused: 0, lost_reports: 0 },
     is_replaced: false,
+  };
+}
+
+/** The keys of the platform that targets name. */
+function sealedIn({ provider_keys }: ControlPlane): SealedKeys {
+  return {
+    async current(name) {
+      const found = await provider_keys.find({ name });
+      if (found === null) throw new Error(`There is no key of the platform called ${name}.`);
+      return found.key;
+    },
+    refuse: (name, value) => provider_keys.refuse({ name }, value),
   };
 }
 

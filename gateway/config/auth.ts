@@ -39,6 +39,11 @@ const forms = z.strictObject({
     .string()
     .regex(/^\//, 'must be the whole path of a file, from its slash on')
     .optional(),
+  /** The name of a key that lies sealed in the control plane. */
+  key_sealed: z
+    .string()
+    .regex(/^[\w.-]{1,100}$/, 'must be the name of a key of POST /v1/provider-keys')
+    .optional(),
   aws: aws.optional(),
   google: google.optional(),
   entra: entra.optional(),
@@ -55,7 +60,7 @@ export type EntraAuth = z.infer<typeof entra>;
 /** The one way to prove who asks that settings name. */
 export type AuthWay =
   | { form: 'none' }
-  | { form: 'key'; variable?: string; file?: string }
+  | { form: 'key'; variable?: string; file?: string; sealed?: string }
   | { form: 'aws'; aws: AwsAuth }
   | { form: 'google'; google: GoogleAuth }
   | { form: 'entra'; entra: EntraAuth };
@@ -73,6 +78,7 @@ function waysOf({ auth: given, api_key_env }: Authenticated): AuthWay[] {
   if (given === 'none') return [...ways, { form: 'none' }];
   if (given.key_env !== undefined) ways.push({ form: 'key', variable: given.key_env });
   if (given.key_file !== undefined) ways.push({ form: 'key', file: given.key_file });
+  if (given.key_sealed !== undefined) ways.push({ form: 'key', sealed: given.key_sealed });
   if (given.aws !== undefined) ways.push({ form: 'aws', aws: given.aws });
   if (given.google !== undefined) ways.push({ form: 'google', google: given.google });
   if (given.entra !== undefined) ways.push({ form: 'entra', entra: given.entra });
@@ -124,7 +130,7 @@ export function ambientOf(way: AuthWay): 'aws' | 'google' | 'azure' | undefined 
 
 const written: Record<AuthForm, string> = {
   none: 'none',
-  key: '{ key_env: … } or { key_file: … }',
+  key: '{ key_env: … }, { key_file: … } or { key_sealed: … }',
   aws: '{ aws: … }',
   google: '{ google: … }',
   entra: '{ entra: … }',

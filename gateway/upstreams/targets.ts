@@ -5,7 +5,7 @@ import type { Logger } from '../../runtime/log';
 import type { Settings } from '../config/settings';
 import type { ServedModel, TargetSettings } from '../config/targets';
 import type { Shape } from '../providers/kind';
-import { Credentials } from './credentials/credential';
+import { Credentials, type SealedKeys } from './credentials/credential';
 import { Discovery } from './discovery';
 import { type Listed, listedModels } from './listing';
 import { type OwnKey, OwnTargets } from './own-targets';
@@ -53,16 +53,21 @@ const DISCOVER_MS = 2_000;
 // What the control plane freezes in one reserve, the first price included.
 const PRICES_MAX = 17;
 
-/**
- * The upstream table. Tokens of the configuration `before` live on in it. `random` gives [0, 1).
- */
+interface Given {
+  sealed: SealedKeys;
+  /** Its tokens live on. */
+  before?: Pick<Providers, 'credentials'> | undefined;
+  /** Gives [0, 1). */
+  random?: () => number;
+}
+
+/** The upstream table. */
 export function openProviders(
   settings: Settings,
-  before?: Pick<Providers, 'credentials'>,
-  random: () => number = Math.random,
+  { sealed, before, random = Math.random }: Given,
 ): Providers {
   const rows = settings.providers.targets;
-  const credentials = new Credentials(before?.credentials);
+  const credentials = new Credentials(sealed, before?.credentials);
   const targets = rows.map((row) => openTarget(row, settings, credentials));
   const own_targets = new OwnTargets(settings);
   const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));

@@ -9,6 +9,14 @@ import { type Lasting, Renewal } from './renewal';
 
 const nothing: Credential = { headers: {} };
 
+/** The keys of the platform that lie sealed elsewhere, by their names. */
+export interface SealedKeys {
+  /** Rejects if there is none of this name, or none can be had. */
+  current(name: string): Promise<string>;
+  /** The provider refused this value. True if another attempt may have a newer one. */
+  refuse(name: string, value: string): boolean;
+}
+
 /**
  * The credentials of one configuration. Those whose tokens live are the same objects as in the
  * configuration before it, as long as they are made of the same: a reload asks for no token.
@@ -16,8 +24,10 @@ const nothing: Credential = { headers: {} };
 export class Credentials {
   private readonly before: ReadonlyMap<string, Credential>;
   private readonly living = new Map<string, Credential>();
+  private readonly sealed: SealedKeys;
 
-  constructor(before?: Credentials) {
+  constructor(sealed: SealedKeys, before?: Credentials) {
+    this.sealed = sealed;
     this.before = before?.living ?? new Map();
   }
 
@@ -26,7 +36,7 @@ export class Credentials {
     const way = wayOf(row);
     const { scope = '', aws_service } = kindOf(row);
     if (way.form === 'none') return nothing;
-    if (way.form === 'key') return keyed(way, wire);
+    if (way.form === 'key') return keyed(way, wire, this.sealed);
     if (way.form === 'google')
       return this.alive([way, scope], () =>
         byToken(async () => (await import('./google.ts')).googleToken(way.google, scope)),
@@ -54,7 +64,17 @@ export class Credentials {
   }
 }
 
-function keyed({ variable, file }: Extract<AuthWay, { form: 'key' }>, wire: Wire): Credential {
+function keyed(
+  { variable, file, sealed: name }: Extract<AuthWay, { form: 'key' }>,
+  wire: Wire,
+  sealed: SealedKeys,
+): Credential {
+  if (name !== undefined)
+    return {
+      headers: {},
+      headersFor: async () => keyHeaders(wire, await sealed.current(name)),
+      refuse: (sent) => sealed.refuse(name, keyIn(sent)),
+    };
   if (file === undefined) {
     const key = variable === undefined ? undefined : namedVariable(variable);
     return key === undefined ? nothing : { headers: keyHeaders(wire, key) };
