@@ -16,6 +16,7 @@ const concerns: readonly [begin: string, paths: string[]][] = [
   ['reservation', ['/api/wallets']],
   ['payment', ['/api/payments', '/api/admin/payments', '/api/wallets', '/api/chat']],
   ['key', ['/api/keys', '/api/my-keys']],
+  ['provider_key', ['/api/provider-keys']],
   ['budget', ['/api/budgets', '/api/tickets']],
   ['request', ['/api/wallets', '/api/spend', '/api/requests']],
   ['gateway', ['/api/gateways']],

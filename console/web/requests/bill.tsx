@@ -11,7 +11,13 @@ export function Bill({ story }: { story: Story }) {
   const { price_lines: lines, settlement } = story;
   if (settlement === null)
     return <Text c="dimmed">Nothing yet: a call is priced when it is settled.</Text>;
-  if (lines.length === 0) return <Text c="dimmed">Nothing.</Text>;
+  if (lines.length === 0)
+    return (
+      <>
+        <Text c="dimmed">Nothing.</Text>
+        <ByOwnKey story={story} />
+      </>
+    );
   const { currency, actual_cost } = settlement;
   const sum = sumText(lines.map(({ amount }) => amount));
   const adds_up = `${sum} ${currency}` === exactText(actual_cost, currency);
@@ -56,6 +62,7 @@ export function Bill({ story }: { story: Story }) {
           </Table.Tbody>
         </Table>
       </Table.ScrollContainer>
+      <ByOwnKey story={story} />
       {!adds_up && (
         <Alert color="red">
           The lines add up to {sum} {currency}, but the call was settled at{' '}
@@ -63,6 +70,18 @@ export function Bill({ story }: { story: Story }) {
         </Alert>
       )}
     </>
+  );
+}
+
+/** Whose key served, where it is the organization's own. */
+function ByOwnKey({ story: { own_keys, provider_key_id } }: { story: Story }) {
+  const key = own_keys?.find((one) => one.provider_key_id === provider_key_id);
+  if (key === undefined) return null;
+  return (
+    <Text c="dimmed" size="sm">
+      Served by your organization's own key of {key.provider}: prices are × {key.price_factor}, but
+      for the fee per request.
+    </Text>
   );
 }
 

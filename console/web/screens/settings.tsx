@@ -8,9 +8,10 @@ import { AuditLog } from '../settings/audit-log';
 import { Budgets } from '../settings/budgets';
 import { Notices } from '../settings/notices';
 import { Organization } from '../settings/organization';
+import { ProviderKeys } from '../settings/provider-keys';
 import { Sessions } from '../settings/sessions';
 
-const tabs = ['sessions', 'budgets', 'organization', 'notices', 'audit'] as const;
+const tabs = ['sessions', 'budgets', 'organization', 'provider-keys', 'notices', 'audit'] as const;
 const shape = {
   tab: oneOf(...tabs),
   q: text,
@@ -43,6 +44,7 @@ export function Settings() {
           <Tabs.Tab value="sessions">My sessions</Tabs.Tab>
           {in_org && <Tabs.Tab value="budgets">Budgets</Tabs.Tab>}
           {in_org && <Tabs.Tab value="organization">Organization</Tabs.Tab>}
+          {in_org && bills && <Tabs.Tab value="provider-keys">Provider keys</Tabs.Tab>}
           {bills && <Tabs.Tab value="notices">Notices</Tabs.Tab>}
           {audits && <Tabs.Tab value="audit">Audit log</Tabs.Tab>}
         </Tabs.List>
@@ -54,6 +56,9 @@ export function Settings() {
         </Tabs.Panel>
         <Tabs.Panel value="organization">
           {in_org ? <Organization /> : <NoOrganization />}
+        </Tabs.Panel>
+        <Tabs.Panel value="provider-keys">
+          {in_org ? <ProviderKeys /> : <NoOrganization />}
         </Tabs.Panel>
         <Tabs.Panel value="notices">
           {bills ? <Notices filters={filters} set={set} /> : <NotSeen rights={['org:billing']} />}
