@@ -19,7 +19,7 @@ const KEYS_MAX = 200;
 
 const columns: Column<ProviderKey>[] = [
   { title: 'Provider', cell: ({ provider }) => <span className="wrap">{provider}</span> },
-  { title: 'Key', cell: ({ hint }) => <code>{hint === '' ? '…' : `…${hint}`}</code> },
+  { title: 'Key', cell: ({ hint }) => <code className="nowrap">{`…${hint}`}</code> },
   { title: 'Factor', cell: ({ price_factor }) => `× ${price_factor}`, is_number: true },
   {
     title: 'If it is refused',
@@ -52,8 +52,8 @@ export function ProviderKeys() {
     <Stack>
       <Group justify="space-between" align="flex-start">
         <Text c="dimmed" maw={560}>
-          A provider is asked by your own key, if you keep one here, and its calls cost what the
-          factor leaves of the list price.
+          Calls to a provider of which you keep a key here are served by it, and cost the list price
+          times its factor.
         </Text>
         <Button onClick={adding.open}>Bring a key</Button>
       </Group>
