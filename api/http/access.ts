@@ -156,6 +156,15 @@ export async function actingOrg(
   return (await organizations.get(db, named)).id;
 }
 
+/** The organization that is meant; null: the platform, if its admin names none. */
+export async function ownerOf(
+  { db, principal }: { db: Db; principal: Principal },
+  named: string | undefined,
+): Promise<string | null> {
+  if (isPlatformAdmin(principal) && named === undefined) return null;
+  return actingOrg(db, principal, named);
+}
+
 /**
  * The organization that a caller's objects must belong to; null for platform admins, who reach any
  * by its id.

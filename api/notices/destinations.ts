@@ -10,11 +10,11 @@ import {
 import * as messages from '../../domain/notices/messages';
 import * as answers from '../answers/notices';
 import * as shared from '../answers/shared';
-import { ownOrg } from '../http/access';
+import { ownerOf, ownOrg } from '../http/access';
 import { inName } from '../http/acting';
 import { id, name, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { billing, ownerOf, secret, url } from './fields';
+import { billing, secret, url } from './fields';
 import { newSecret, targetOf } from './targets';
 
 const kinds = z

@@ -1,18 +1,7 @@
 import { z } from 'zod';
-import { isPlatformAdmin } from '../../domain/people/rights';
-import { actingOrg, permission } from '../http/access';
-import type { Ctx } from '../http/route';
+import { permission } from '../http/access';
 
 export const billing = permission('org:billing');
-
-/** The organization that is meant; null: the platform, if its admin names none. */
-export async function ownerOf(
-  { db, principal }: Pick<Ctx, 'db' | 'principal'>,
-  named: string | undefined,
-): Promise<string | null> {
-  if (isPlatformAdmin(principal) && named === undefined) return null;
-  return actingOrg(db, principal, named);
-}
 
 /** The address of a webhook, or that of an incoming webhook of Slack or Teams. */
 export const url = z

@@ -2,10 +2,10 @@ import { z } from 'zod';
 import * as messages from '../../domain/notices/messages';
 import * as answers from '../answers/notices';
 import * as shared from '../answers/shared';
-import { ownOrg } from '../http/access';
+import { ownerOf, ownOrg } from '../http/access';
 import { id, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { billing, ownerOf } from './fields';
+import { billing } from './fields';
 
 const listed = z.strictObject({
   org_id: id.optional(),

@@ -4,11 +4,11 @@ import * as providerKeys from '../../domain/gateways/provider-keys';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import * as answers from '../answers/provider-keys';
 import * as shared from '../answers/shared';
-import { ownOrg } from '../http/access';
+import { ownerOf, ownOrg, permission } from '../http/access';
 import { id, page, priceFactor } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { billing, ownerOf } from '../notices/fields';
 
+const billing = permission('org:billing');
 const key = z
   .string()
   .regex(/^[\x21-\x7e]{8,500}$/, 'must be a key as its provider shows it: 8 to 500 characters')

@@ -104,14 +104,8 @@ export async function openWorld(): Promise<World> {
     target = {},
     log,
   } = {}) => {
-    const made = await openTestGateway({
-      api_urls,
-      models_url,
-      control_plane_token,
-      settings,
-      target,
-      log,
-    });
+    const addresses = { api_urls, models_url, control_plane_token };
+    const made = await openTestGateway({ ...addresses, settings, target, log });
     opened.push(made);
     return made;
   };

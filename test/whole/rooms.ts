@@ -101,7 +101,7 @@ export const domain: Record<string, string> = {
   'audit-events': 'pages sql',
   'audit-log': 'audit-events lists pages sql',
   'event-places': 'events sql',
-  gateways: 'errors ids pages sql',
+  gateways: 'errors ids pages secrets sql',
   shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors lists pages sql texts trace',

@@ -22,7 +22,7 @@ import {
   world,
 } from './owners';
 
-/** What the newest call was settled at, of which key, and what it would have cost the platform's. */
+/** What the newest call was settled at, by which key, and what it would have cost at list. */
 async function charged({ org_id }: Owner) {
   const { actual_cost_nanos, held_nanos, usage } = await lastCharge(world, org_id);
   const { provider_key_id } = await one<{ provider_key_id: string | null }>(

@@ -21,7 +21,7 @@ test('a target is asked by the key that it names, and by its next value once the
   expect([refused.status, refused.text.includes('sk-')]).toEqual([502, false]);
   await keysSeen();
   expect((await call('post', `/${id}/rotate`, { key: secret('next') })).status).toBe(200);
-  // A gateway that was refused asks anew within ten seconds; one that was not has nothing to forget.
+  // A gateway that was refused asks anew within ten seconds, another one at once.
   const next = await world.openGateway({ target: auth('openai-main'), log });
   expect((await ask(owner, chat('Hello', { stream: true }), next.url)).status).toBe(200);
   expect(await keysSeen()).toEqual([secret('next')]);
