@@ -87,6 +87,7 @@ export async function send(db: Db, caller: Caller, { settle, isLast }: Step = {}
     model: 'gpt-4o-mini',
     estimated_prompt_tokens: 180,
     max_completion_tokens: 256,
+    own_keys: true,
     request_body_hash: `sha256:${'0'.repeat(64)}`,
   });
   const settlement =

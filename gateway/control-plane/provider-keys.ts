@@ -121,10 +121,10 @@ async function askFor(
   const options = { timeout_ms: TIMEOUT_MS };
   const reply = await batches.request('POST', '/v1/gateway/provider-keys', wanted, options);
   if (reply?.status === 200) return reply.body.provider_key as OpenProviderKey | null;
-  if (reply === undefined)
+  if (reply === undefined || reply.status >= 500)
     throw new AppError(
       'unavailable',
-      'The control plane is away, so the key of the provider cannot be had. Repeat the request shortly.',
+      'The key of the provider cannot be had from the control plane at present. Repeat the request shortly.',
       { retry_after: 2 },
     );
   // A control plane of the version before has no such route, and no such keys.

@@ -1,4 +1,6 @@
+import { randomBytes } from 'node:crypto';
 import pino from 'pino';
+import { createSecrets } from '../../../domain/secrets';
 import type { Db } from '../../../domain/sql';
 import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
 import { gatewayToken, platformKey } from '../../support/keys';
@@ -147,6 +149,21 @@ test('the platform keeps keys of its own by the names that its targets have for 
   expect((await call('put', at, own)).status).toBe(404);
   expect((await call('delete', at, { key: tenant.owner_key })).status).toBe(404);
   expect((await call('get', path, { key: platform })).body).toMatchObject({ total: 1 });
+});
+
+test('a key that was sealed under another SVC_SECRETS_KEY is told of, and mended by a rotation', async () => {
+  const { owner_key, org_id } = await makeTenant(db);
+  const { body: made } = await make({ provider: 'openai', key: secret('sealed') }, owner_key);
+  const sealed = await createSecrets(randomBytes(32).toString('base64')).seal('x', 'y');
+  await db('provider_keys')
+    .where({ id: made.id })
+    .update({ credentials: { key: sealed } });
+  const of_whom = { org_id, provider: 'openai' };
+  expect(refusal(await opened(of_whom))).toMatchObject({ status: 503, code: 'unavailable' });
+  expect(lines.join('')).toContain('a provider key cannot be opened: rotate it');
+  const at = `${path}/${made.id}/rotate`;
+  await call('post', at, { key: owner_key, body: { key: secret('resealed') } });
+  expect(await keyOf(of_whom)).toBe(secret('resealed'));
 });
 
 test('bad keys and unknown providers are refused in words that tell nothing of the key', async () => {

@@ -3,7 +3,7 @@ import { request } from 'undici';
 import { one } from '../../../domain/sql';
 import { listen } from '../../../runtime/listen';
 import { arrivals, chat, forgetArrivals, lastCharge, message, post } from '../../support/gateway';
-import { eventsOf } from '../../support/ledger';
+import { credit, eventsOf } from '../../support/ledger';
 import { everyRow } from '../../support/rows';
 import { until } from '../../support/until';
 import {
@@ -147,6 +147,27 @@ test('no call that begins after a revocation or a rotation uses the old value; t
 
 const completed = (owner: Owner) => eventsOf(world.api.db, owner.org_id, 'request.completed');
 
+test('a call that waits for money is served by the key of the moment in which it is paid', async () => {
+  const { url: held_url } = await world.openGateway({
+    settings: { cost_tickets: { hold_ms: 20_000 } },
+    log,
+  });
+  const { db } = world.api;
+  const owner = await makeOwner(0n);
+  const id = await bring(owner, { key: secret('before'), price_factor: 0.5 });
+  await forgetArrivals(world.models_url);
+  const call = ask(owner, chat('Hello'), held_url);
+  await until(
+    async () => (await db('ticket_waiters').where({ org_id: owner.org_id })).length === 1,
+  );
+  await manage(owner, 'post', `${id}/rotate`, { key: secret('after') });
+  await credit(db, owner.org_id, owner.org_wallet, 1_000_000_000n);
+  expect((await call).status).toBe(200);
+  expect(await keysSeen()).toEqual([secret('after')]);
+  const { cost, listed, provider_key_id } = await charged(owner);
+  expect([cost * 2n, provider_key_id]).toEqual([listed, id]);
+});
+
 /** The control plane behind a server that counts who asks for keys, and gives them or not. */
 async function openBetween(gives_keys: boolean) {
   let asked = 0;
@@ -217,7 +238,7 @@ test('while no key can be had, only fails in words and first is served by the pl
 
 test('no value of a key stands in a row, an event, or a line of the log', async () => {
   const rows = await everyRow(world.api.db);
-  const words = 'factor-0 factor-0.5 mended old fresh many claude strict lenient'
+  const words = 'factor-0 factor-0.5 mended old fresh before after many claude strict lenient'
     .split(' ')
     .map(secret);
   const keys = [...words, bad(401, 'only'), bad(429, 'busy'), bad(402, 'poor'), bad(401, 'first')];

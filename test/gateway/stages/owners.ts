@@ -33,10 +33,10 @@ export interface Owner extends TestOrg {
   access_key: string;
 }
 
-export async function makeOwner(): Promise<Owner> {
+export async function makeOwner(nanos = 1_000_000_000n): Promise<Owner> {
   const { api } = world;
   const org = await makeOrg(api.db, { own_key_factor_min: 0 });
-  await credit(api.db, org.org_id, org.org_wallet, 1_000_000_000n);
+  if (nanos > 0n) await credit(api.db, org.org_id, org.org_wallet, nanos);
   const access_key = await makeKey(api.db, org.org_id, { scopes: ['org:billing'] });
   return { ...org, key: await gatewayKey(api, org.org_id), access_key };
 }
