@@ -57,10 +57,10 @@ async function wayOf(call: Funded, frozen: FrozenKey): Promise<Way> {
 function useOwnKeys(call: Routed, ways: ReadonlyMap<string, Way>): void {
   let lacking: AppError | undefined;
   const list: Candidate[] = [];
+  let is_only = false;
   for (const group of groupsOf(call.candidates)) {
     const own: Candidate[] = [];
     const others: Candidate[] = [];
-    let is_only = false;
     for (const candidate of group) {
       const way = ways.get(candidate.target.provider);
       const missing = way && (way.missing ?? unusable(candidate));
@@ -70,7 +70,6 @@ function useOwnKeys(call: Routed, ways: ReadonlyMap<string, Way>): void {
       is_only ||= way?.is_only === true;
     }
     list.push(...own, ...(is_only ? [] : others));
-    if (is_only) break;
   }
   const kept = keptTo(call, list);
   const [first] = kept;
