@@ -54,13 +54,18 @@ declare
   v_nanos numeric := usage_cost(price_by_key(p, u, p_factor), u);
   v_tier text;
 begin
-  if p.service_tiers is not null and u.service_tier in ('auto', 'default') then
+  if p.service_tiers is null or u.service_tier is null then
+    return v_nanos;
+  end if;
+  if u.service_tier in ('auto', 'default') then
     for v_tier in select jsonb_object_keys(p.service_tiers) loop
       u.service_tier := v_tier;
       v_nanos := greatest(v_nanos, usage_cost(price_by_key(p, u, p_factor), u));
     end loop;
+    return v_nanos;
   end if;
-  return v_nanos;
+  u.service_tier := null;
+  return greatest(v_nanos, usage_cost(price_by_key(p, u, p_factor), u));
 end $$;
 
 -- The key that an organization has at a provider; a null row if it has none.
