@@ -16,7 +16,10 @@ export function now(): number {
   return Math.floor(Date.now() / 1_000);
 }
 
-/** Translates an answer that has come whole; `translate` gets its bytes. */
+/**
+ * Translates an answer that has come whole; `translate` gets its bytes. One that it fails at, such
+ * as one that is nested too deeply, passes as it came.
+ */
 export function translateWhole(
   translate: (bytes: Buffer) => Buffer,
   tell: (measured: Measured) => void,
@@ -30,7 +33,14 @@ export function translateWhole(
       chunks.push(chunk);
       return nothing;
     },
-    end: () => translate(Buffer.concat(chunks)),
+    end() {
+      const bytes = Buffer.concat(chunks);
+      try {
+        return translate(bytes);
+      } catch {
+        return bytes;
+      }
+    },
     tell,
   };
 }

@@ -61,7 +61,7 @@ function partsOf({ content }: Body): Body[] {
 
 /** True if an answer has what this wire's answers have. */
 function isAnswered({ candidates, promptFeedback }: Body): boolean {
-  const has_some = Array.isArray(candidates) && candidates.length > 0;
+  const has_some = listOf(candidates).length > 0;
   return has_some || (isObject(promptFeedback) && promptFeedback.blockReason != null);
 }
 

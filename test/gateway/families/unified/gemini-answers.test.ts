@@ -77,7 +77,9 @@ test('a stream without the end of each choice has no end', () => {
 });
 
 test('what is no answer of that wire passes as it came', () => {
-  for (const text of ['{"error":{"message":"no"}}', '[]', 'nothing', '{"a":1}']) {
+  const deep = `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":${'{"a":'.repeat(50_000)}1${'}'.repeat(50_000)}}}]}}]}`;
+  const others = ['{"error":{"message":"no"}}', '[]', 'nothing', '{"a":1}'];
+  for (const text of [...others, '{"candidates":[null]}', deep]) {
     const translator = chatOverGemini.open(false, about);
     translator.push(Buffer.from(text));
     expect(translator.end().toString()).toBe(text);
