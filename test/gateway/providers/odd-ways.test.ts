@@ -205,6 +205,22 @@ test.each(cases)('%s: a tier of service is charged if its provider heard of it',
     }
 });
 
+test.each<[id: string, headers: Record<string, string>, more: object, percent: bigint]>([
+  ['gemini-gemini', { 'x-gemini-service-tier': 'STANDARD' }, {}, 100n],
+  ['gemini-gemini', { 'x-gemini-service-tier': 'flex' }, {}, 50n],
+  ['bedrock-converse', {}, { serviceTier: { type: 'default' } }, 100n],
+  ['bedrock-converse', {}, { serviceTier: { type: 'flex' } }, 50n],
+])(
+  '%s: the tier that %j or %j tells is charged, whatever was asked',
+  async (id, headers, more, percent) => {
+    const way = ways.find((one) => one.id === id) as Way;
+    const body = { ...JSON.parse(whole(way, 1_000, 0)), ...more };
+    upstream.play([JSON.stringify(body)], 'application/json', 200, headers);
+    const { actual_cost_nanos } = await ask(way, false, 'Hello', { service_tier: 'priority' });
+    expect(actual_cost_nanos).toBe((cost(1_000, 0) * percent) / 100n);
+  },
+);
+
 test.each(cases)('%s: what repeats the key is told without it', async (_, way) => {
   const message = 'Unknown header: Bearer upstream-secret';
   const bodies = [{ error: { message, type: 'invalid_request_error' } }, { detail: message }];
