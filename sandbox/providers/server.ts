@@ -22,8 +22,8 @@ export interface ProviderOptions {
 /**
  * Providers that have a front of their own, each below its name: `/bedrock`, `/vertex`, `/azure`,
  * `/mistral`, `/gemini`, the others below `/plain`; and who gives tokens: Google's `/token`,
- * `/sts`, `/entra`, `/imds`. Each checks what the real one would, and lets the sandbox's models answer
- * behind it. `seen` is told of each request.
+ * `/sts`, `/entra`, `/imds`. Each checks what the real one would, and lets the sandbox's models
+ * answer behind it. `seen` is told of each request.
  */
 export function createProviderServer(
   options: ProviderOptions,
