@@ -49,7 +49,9 @@ export const providerKinds = z.strictObject({
       wires: z
         .array(
           z.strictObject({
-            shape: z.enum(['openai', 'anthropic', 'gemini', 'converse']).describe('Whose wire it is.'),
+            shape: z
+              .enum(['openai', 'anthropic', 'gemini', 'converse'])
+              .describe('Whose wire it is.'),
             base_url: z
               .string()
               .nullable()

@@ -158,8 +158,8 @@ async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
 }
 
 /**
- * The statement that makes the rows of an export. After a clock was set back a wallet may be younger
- * than its first entries.
+ * The statement that makes the rows of an export. After a clock was set back a wallet may be
+ * younger than its first entries.
  */
 function fixing(kinds: readonly KindName[]): string {
   const copied = copied_kinds.filter((kind) => kinds.includes(kind));

@@ -81,7 +81,7 @@ export interface NewSchedule {
 
 /** Schedules of an organization that go on at once. */
 const SCHEDULES_MAX = 20;
-/** The shared folder keeps 50 exports of an organization for 7 days: with more it would fall behind. */
+/** The shared folder keeps 50 exports of an organization for 7 days: with more it falls behind. */
 const DAILY_MAX = 7;
 
 /**

@@ -119,7 +119,7 @@ class Step {
     return reason === undefined ? undefined : ['gate_failed', `${words.capital(reason)}.`];
   }
 
-  /** Nothing is judged, and nothing moved, while the control plane hears of nobody, or only just. */
+  /** Nothing is judged or moved while the control plane hears of nobody, or only just again. */
   private waitForReports(): StepResult {
     const { row, view } = this;
     const tell = view.isUnheard() ? words.unheard : words.heardAgain;

@@ -25,7 +25,7 @@ const SLIPS = ['10', '1000', '1000000'];
 // Charged beside tokens: one that appears raises each call.
 const fee = /per_(request|minute|1m_characters|page|tool_call)$/;
 
-// What an amount is that a price does not say: its parent's. The ledger's billed_figures charges so.
+// What an amount is that a price does not say: its parent's, as billed_figures charges it.
 const parents = {
   cached_input_per_1m: ['input_per_1m'],
   cache_write_per_1m: ['input_per_1m'],

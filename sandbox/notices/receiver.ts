@@ -6,8 +6,8 @@ import { z } from 'zod';
  * these services take. `GET /sandbox/messages` shows what arrived, mail too, `DELETE` forgets it,
  * `GET /` is a page of it. `POST /sandbox/faults` takes one script, `DELETE` forgets all:
  *
- *   path     of which receiver, such as /hooks/one; mail for the mail server, `mail to <address>` for
- *            one recipient; absent: of all
+ *   path     of which receiver, such as /hooks/one; mail for the mail server, `mail to <address>`
+ *            for one recipient; absent: of all
  *   answer   error: `status` (default 500); timeout: the answer never comes; reset: the connection
  *            is cut; redirect: to a metadata address; gone: 410; large: 10 MB
  *   times    for so many requests (default 1; 0: until deleted)

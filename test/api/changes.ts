@@ -251,7 +251,7 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
   };
 }
 
-const schedule = { kinds: ['ledger'], every: 'day' };
+const schedule = { kinds: ['ledger'], every: 'month' };
 
 /** A bucket that nobody writes to. */
 async function destination(db: Db, org_id: string): Promise<string> {

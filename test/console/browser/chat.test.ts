@@ -94,7 +94,9 @@ test('a member whose organization makes no keys for its members is told so', asy
   const { page, context } = await visit(browser, { role: 'member' });
   await page.goto('/chat');
   await page.getByText('You may not chat here').waitFor();
-  await page.getByText('Your organization does not let members chat with keys of their own.').waitFor();
+  await page
+    .getByText('Your organization does not let members chat with keys of their own.')
+    .waitFor();
   await context.close();
 });
 

@@ -237,62 +237,6 @@ test.each([
   expect(m?.doubts.join('; ')).toMatch(why);
 });
 
-test('what is known of a model arrives although its price is the same', async () => {
-  await imports.apply(world.db, await prices.planOf({ m: usual }), none, 'a');
-  const known = { m: { ...usual, max_output_tokens: 512, deprecation_date: '2027-01-31' } };
-  expect((await prices.rowsOf(known)).m).toMatchObject({
-    group: 'changed',
-    has_news: true,
-    changes: [{ amount: 'max_output_tokens', was: null, now: '512' }],
-  });
-  await imports.apply(world.db, await prices.planOf(known), none, 'a');
-  expect(await prices.priceOf('m')).toMatchObject({
-    ...{ max_output_tokens: 512, metadata: { deprecation_date: '2027-01-31' } },
-  });
-});
-
-test('what decides how much of an answer is charged asks where it falls', async () => {
-  const long = { ...usual, max_output_tokens: 32_000 };
-  await imports.apply(world.db, await prices.planOf({ m: long, n: long, o: long }), none, 'a');
-  const rows = await prices.rowsOf({
-    m: { ...long, max_output_tokens: 4_096 },
-    n: { ...long, max_output_tokens: 64_000 },
-    o: { ...long, supports_reasoning: true },
-  });
-  expect(rows.m).toMatchObject({
-    group: 'asks',
-    changes: [{ amount: 'max_output_tokens', was: '32000', now: '4096', percent: '-87.2' }],
-  });
-  expect(rows.n).toMatchObject({ group: 'changed', doubts: [] });
-  expect(rows.o).toMatchObject({
-    group: 'asks',
-    changes: [{ amount: 'reasoning', was: 'false', now: 'true' }],
-  });
-});
-
-test('tokens of a cache that would cost nothing ask, whether new or from an amount left out', async () => {
-  const free_cache = { ...usual, cache_read_input_token_cost: 0 };
-  await imports.apply(world.db, await prices.planOf({ m: usual }), none, 'a');
-  const rows = await prices.rowsOf({ m: free_cache, n: free_cache });
-  for (const row of [rows.m, rows.n]) {
-    expect(row?.group).toBe('asks');
-    expect(row?.changes).toContainEqual(
-      expect.objectContaining({ amount: 'cached_input_per_1m', was: null, now: '0' }),
-    );
-    expect(row?.doubts).toEqual(['cached_input_per_1m is 0, and input_per_1m is 1']);
-  }
-});
-
-test('a zero that OpenRouter writes for a model without a cache leaves the price of its input', async () => {
-  const pricing = { prompt: '0.000003', completion: '0.000015', input_cache_read: '0' };
-  const text = JSON.stringify({ data: [{ id: 'a/m', pricing }] });
-  const catalog = await readCatalog(text, { name: 'made', dated: null });
-  expect(catalog.of('openrouter').get('a/m')?.price.amounts).toEqual({
-    input_per_1m: '3',
-    output_per_1m: '15',
-  });
-});
-
 test('a price that was to begin later is no price before: undo gives none back', async () => {
   const later = new Date(Date.now() + 30 * 86_400_000);
   await prices.byHand('m', { input_per_1m: 5, effective_from: later } as never);
