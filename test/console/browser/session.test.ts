@@ -65,7 +65,6 @@ test('signing out ends the session at the API: a copy of the cookie is worth not
   expect(await context.cookies()).toEqual([]);
   await context.addCookies(stolen);
   expect(await ask(page, 'GET', '/api/me')).toBe(401);
-  expect(await context.cookies()).toEqual([]);
   await context.close();
 });
 
