@@ -9,7 +9,7 @@ import type {
   Read,
   Routed,
 } from './call/call';
-import { answerCount } from './exchange/count';
+import { answerCount, counted_there } from './exchange/count';
 import { forward } from './exchange/forward';
 import { chooseTargets } from './stages/choose';
 import { estimate } from './stages/estimate';
@@ -72,9 +72,9 @@ export const counted: Pipeline = async (begun) => {
   const identified = Object.assign(addressed, { identity });
   requireCover(identified);
   const routed = chooseTargets(takeMembers(await readRequest(identified)));
-  await findOwnKeys(routed);
   const limited = await limit(await estimate(routed));
   await checkInput(limited);
+  await findOwnKeys(limited, counted_there);
   await answerCount(limited);
 };
 

@@ -158,7 +158,16 @@ export async function change(
   { price_factor, own_keys }: Terms,
   is_bound: boolean,
 ): Promise<ProviderKey> {
-  const changed = await one<ProviderKey>(
+  const before = await one<Pick<ProviderKey, 'org_id' | 'price_factor'>>(
+    trx,
+    `select k.org_id, k.price_factor::float from provider_keys k where ${living} and k.org_id is not null for update`,
+    ofOwner({ id, owner }),
+    'No own key',
+  );
+  // One that was agreed on before the least rose may stay.
+  if (is_bound && price_factor !== undefined && price_factor !== Number(before.price_factor))
+    requireFactor(price_factor, await leastFactor(trx, before.org_id as string));
+  return one<ProviderKey>(
     trx,
     `update provider_keys k set price_factor = coalesce(:price_factor, k.price_factor), own_keys = coalesce(:own_keys, k.own_keys)
      where ${living} and k.org_id is not null returning ${columns}`,
@@ -169,9 +178,6 @@ export async function change(
     },
     'No own key',
   );
-  if (is_bound && price_factor !== undefined)
-    requireFactor(price_factor, await leastFactor(trx, changed.org_id as string));
-  return changed;
 }
 
 /** Ends a key and forgets its value; the calls that it serves now go on. */

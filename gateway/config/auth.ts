@@ -90,6 +90,26 @@ export function wayOf(row: Authenticated): AuthWay {
   return waysOf(row)[0] ?? { form: 'none' };
 }
 
+// Other proxies take these in place of the key, and serve by whose they are.
+const secret_names = /auth|key|token|secret|sig/i;
+
+/**
+ * True if whoever is asked knows the caller by its key alone, so that another key in its place is
+ * another account. A server that asks for none serves whatever it is sent.
+ */
+export function isOpenedByKey(row: Authenticated & Placed): boolean {
+  const { headers = {}, query = {}, base_url } = row;
+  const in_url = base_url === undefined ? [] : [...new URL(base_url).searchParams.keys()];
+  const names = [...Object.keys(headers), ...Object.keys(query), ...in_url];
+  return wayOf(row).form === 'key' && !names.some((name) => secret_names.test(name));
+}
+
+interface Placed {
+  headers?: Record<string, string> | undefined;
+  query?: Record<string, string> | undefined;
+  base_url?: string | undefined;
+}
+
 /** The key in the text of a file: one word, with blanks around it; undefined if it is none. */
 export function keyIn(text: string): string | undefined {
   const key = text.trim();

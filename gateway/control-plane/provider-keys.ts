@@ -18,9 +18,9 @@ export interface ProviderKeys {
   /**
    * A key; null if there is none. Throws `unavailable` if it is not known here and cannot be asked
    * for. A reserve says which one it is at present, so that none is used that was revoked or
-   * replaced before.
+   * replaced before. What was asked for longer than `most_ms` ago is asked for anew.
    */
-  find(wanted: Wanted, meant?: Meant): Promise<OpenProviderKey | null>;
+  find(wanted: Wanted, meant?: Meant, most_ms?: number): Promise<OpenProviderKey | null>;
   /**
    * The provider refused this value: it is forgotten, at most once in a while. True if another
    * attempt may find a newer one.
@@ -39,7 +39,8 @@ const TIMEOUT_MS = 2_000;
 
 interface Kept {
   answer: OpenProviderKey | null;
-  until: number;
+  since: number;
+  life_ms: number;
   end: NodeJS.Timeout;
 }
 
@@ -50,7 +51,7 @@ export function openProviderKeys(
   now: () => number = () => performance.now(),
 ): ProviderKeys {
   const kept = new Map<string, Kept>();
-  const asked = new Map<string, Promise<OpenProviderKey | null>>();
+  const asked = new Map<string, Promise<OpenProviderKey | null | undefined>>();
   const refused_at = new Map<string, number>();
 
   const forget = (name: string): void => {
@@ -63,14 +64,14 @@ export function openProviderKeys(
     if (kept.size >= KEPT_MAX && oldest !== undefined) forget(oldest);
     const life_ms = answer === null ? NONE_MS : KEPT_MS;
     const end = setTimeout(() => kept.delete(name), life_ms).unref();
-    kept.set(name, { answer, until: now() + life_ms, end });
+    kept.set(name, { answer, since: now(), life_ms, end });
   };
-  const ask = (name: string, wanted: Wanted): Promise<OpenProviderKey | null> => {
+  const ask = (name: string, wanted: Wanted): Promise<OpenProviderKey | null | undefined> => {
     const known = asked.get(name);
     if (known !== undefined) return known;
     const question = askFor(batches, log, wanted)
       .then((answer) => {
-        keep(name, answer);
+        if (answer !== undefined) keep(name, answer);
         return answer;
       })
       .finally(() => asked.delete(name));
@@ -78,15 +79,19 @@ export function openProviderKeys(
     return question;
   };
   return {
-    async find(wanted, meant) {
+    async find(wanted, meant, most_ms = KEPT_MS) {
       const name = nameOf(wanted);
       const found = kept.get(name);
-      const is_fresh = found !== undefined && found.until > now();
+      const is_fresh =
+        found !== undefined && now() - found.since < Math.min(found.life_ms, most_ms);
       if (is_fresh && isMeant(found.answer, meant)) return found.answer;
       forget(name);
-      const answer = await ask(name, wanted);
+      let answer = await ask(name, wanted);
       // Another call may have asked before the key was replaced.
-      return isMeant(answer, meant) ? answer : ask(name, wanted);
+      if (!isMeant(answer, meant)) answer = await ask(name, wanted);
+      // A key that a hold names is there, whatever an API of the version before knows of it.
+      if (answer === undefined && meant !== undefined) throw unavailable();
+      return answer ?? null;
     },
     refuse(wanted, value) {
       const name = nameOf(wanted);
@@ -108,26 +113,30 @@ function nameOf(wanted: Wanted): string {
 }
 
 /** True if this is the key that is meant, in its value of then or a newer one. */
-function isMeant(answer: OpenProviderKey | null, meant: Meant | undefined): boolean {
+function isMeant(answer: OpenProviderKey | null | undefined, meant: Meant | undefined): boolean {
   if (meant === undefined) return true;
   return answer?.provider_key_id === meant.provider_key_id && answer.version >= meant.version;
 }
 
+/** A key; null if there is none; undefined of a control plane that knows of no such keys. */
 async function askFor(
   batches: Pick<Batches, 'request'>,
   log: Logger,
   wanted: Wanted,
-): Promise<OpenProviderKey | null> {
+): Promise<OpenProviderKey | null | undefined> {
   const options = { timeout_ms: TIMEOUT_MS };
   const reply = await batches.request('POST', '/v1/gateway/provider-keys', wanted, options);
   if (reply?.status === 200) return reply.body.provider_key as OpenProviderKey | null;
-  if (reply === undefined || reply.status >= 500)
-    throw new AppError(
-      'unavailable',
-      'The key of the provider cannot be had from the control plane at present. Repeat the request shortly.',
-      { retry_after: 2 },
-    );
-  // A control plane of the version before has no such route, and no such keys.
-  if (reply.status === 404 && (errorOf(reply).param ?? null) === null) return null;
+  if (reply === undefined || reply.status >= 500) throw unavailable();
+  // A control plane of the version before has no such route.
+  if (reply.status === 404 && (errorOf(reply).param ?? null) === null) return undefined;
   throw refusedCall(log, reply);
+}
+
+function unavailable(): AppError {
+  return new AppError(
+    'unavailable',
+    'The key of the provider cannot be had from the control plane at present. Repeat the request shortly.',
+    { retry_after: 2 },
+  );
 }

@@ -12,7 +12,7 @@ import { answerRefusal, type Refusal, type Refused, readRefusal, withoutSecrets 
 // What the client has to mend. All else says more of the provider than of the request.
 const of_client = new Set([400, 413, 422]);
 // Providers that count what a message has.
-const counted_there = { name: 'messages_count_tokens', shapes: ['anthropic'] } as const;
+export const counted_there = { name: 'messages_count_tokens', shapes: ['anthropic'] } as const;
 // A count is one number; what is longer is none.
 const ANSWER_MAX_BYTES = 65_536;
 

@@ -1,10 +1,13 @@
-import { AppError } from '../../domain/errors';
+import { AppError, isAppError } from '../../domain/errors';
 import type { OpenProviderKey } from '../../domain/gateways/provider-keys';
 import type { FrozenKey } from '../../domain/ledger/calls';
 import type { Funded, Routed } from '../call/call';
 import type { Meant, ProviderKeys } from '../control-plane/provider-keys';
-import type { Candidate } from '../upstreams/target';
+import { type Candidate, type Sought, serves } from '../upstreams/target';
 import { serveBy } from './choose';
+
+// No hold says which key is there, so one that was revoked may count for so long.
+const COUNT_KEPT_MS = 5_000;
 
 /**
  * The stage that has a call served by the own keys of its organization, as its hold names them. A
@@ -19,16 +22,27 @@ export async function takeOwnKeys(call: Funded): Promise<void> {
   useOwnKeys(call, ways);
 }
 
-/** The same for a call that holds nothing, so that no hold names its keys. */
-export async function findOwnKeys(call: Routed): Promise<void> {
+/**
+ * The same for a count, which holds nothing, so that no hold names its keys; of those who could
+ * count alone. Nobody is left if a key that has to be used cannot be: an estimate needs none.
+ */
+export async function findOwnKeys(call: Routed, sought: Sought): Promise<void> {
   const { gateway, identity } = call;
-  const ways = new Map<string, Way>();
-  for (const provider of new Set(call.candidates.map(({ target }) => target.provider))) {
-    const wanted = { org_id: identity.org_id, provider };
-    const found = await gateway.control_plane.provider_keys.find(wanted);
-    if (found !== null) ways.set(provider, { ...found, is_only: found.own_keys === 'only' });
+  const { provider_keys } = gateway.control_plane;
+  const able = call.candidates.filter(({ target }) => serves(target, sought));
+  try {
+    const ways = new Map<string, Way>();
+    for (const provider of new Set(able.map(({ target }) => target.provider))) {
+      const wanted = { org_id: identity.org_id, provider };
+      const found = await provider_keys.find(wanted, undefined, COUNT_KEPT_MS);
+      if (found !== null) ways.set(provider, { ...found, is_only: found.own_keys === 'only' });
+    }
+    call.candidates = able;
+    if (ways.size > 0) useOwnKeys(call, ways);
+  } catch (error) {
+    if (!isAppError(error)) throw error;
+    call.candidates = [];
   }
-  if (ways.size > 0) useOwnKeys(call, ways);
 }
 
 /** How a provider is asked for an organization that has a key of it. */
@@ -49,8 +63,11 @@ async function wayOf(call: Funded, frozen: FrozenKey): Promise<Way> {
     if (found?.provider_key_id !== provider_key_id) return { ...way, missing: isGone(provider) };
     return { ...way, version: found.version };
   } catch (error) {
+    if (!isAppError(error)) throw error;
+    const { code } = error;
+    call.gateway.log.warn({ provider, provider_key_id, code }, 'an own key cannot be had');
     // Where the platform's key may serve it does.
-    return { ...way, missing: error as AppError };
+    return { ...way, missing: error };
   }
 }
 
@@ -129,7 +146,7 @@ async function valueFor(
 function isGone(provider: string): AppError {
   return new AppError(
     'provider_key_refused',
-    `Your organization's own key of the provider "${provider}" was revoked while this call waited. Repeat the request.`,
+    `Your organization's own key of the provider "${provider}" was revoked after this call was held for. Repeat the request.`,
   );
 }
 

@@ -68,23 +68,22 @@ export class OwnTargets {
     const name = `${id} ${provider_key_id}`;
     const found = this.kept.get(name);
     this.kept.delete(name);
-    // A new value begins anew, whatever the old one met.
-    const kept = found?.version === version ? found : this.make(origin, version);
-    if (found !== undefined && found !== kept) void found.pool.close();
+    // A new value begins anew, whatever the old one met. Connections are bound to none: calls under
+    // way, which may try again, have them too.
+    const kept =
+      found !== undefined && found.version >= version
+        ? found
+        : this.make(found?.pool ?? connectionsTo(origin, this.settings.timeouts), version);
     this.kept.set(name, kept);
-    const [oldest] = this.kept;
-    if (this.kept.size > KEPT_MAX && oldest !== undefined) {
-      this.kept.delete(oldest[0]);
-      // Its calls end first.
-      void oldest[1].pool.close();
-    }
+    const [oldest] = this.kept.keys();
+    // Calls that have it go on with it; its connections end once they rest.
+    if (this.kept.size > KEPT_MAX && oldest !== undefined) this.kept.delete(oldest);
     return kept;
   }
 
-  private make(origin: string, version: number): Kept {
-    const { timeouts, circuit_breaker } = this.settings;
-    const pool = connectionsTo(origin, timeouts);
-    return { version, pool, breaker: createBreaker(circuit_breaker), troubles: {} };
+  private make(pool: Dispatcher, version: number): Kept {
+    const breaker = createBreaker(this.settings.circuit_breaker);
+    return { version, pool, breaker, troubles: {} };
   }
 
   async close(): Promise<void> {

@@ -1,9 +1,9 @@
 import type { Dispatcher } from 'undici';
 import type { AppError } from '../../domain/errors';
 import { connectionsTo } from '../../runtime/outgoing';
+import { isOpenedByKey } from '../config/auth';
 import type { Settings } from '../config/settings';
 import {
-  kindOf,
   providerOf,
   type ServedModel,
   servedModels,
@@ -54,7 +54,7 @@ export interface Target extends Upstream {
   /** Its tokens for one of ours. */
   token_factor: number;
   breaker: Breaker;
-  /** True if its kind is asked with a key, so that it may be asked with another one. */
+  /** True if it is asked with a key and nothing else, so that it may be asked with another one. */
   takes_keys: boolean;
 }
 
@@ -111,7 +111,7 @@ export function openTarget(
     pool,
     token_factor: row.token_factor ?? token_factors[shape],
     breaker: createBreaker(circuit_breaker),
-    takes_keys: kindOf(row).auth.includes('key'),
+    takes_keys: isOpenedByKey(row),
     base_path: url.pathname.replace(/\/+$/, ''),
     query: url.search,
     headers: { ...wire.headers, ...credential.headers, ...own_headers },

@@ -123,6 +123,10 @@ test('the platform says what a factor may be at least', async () => {
   expect((await change(1.25)).body).toMatchObject({ price_factor: 1.25, own_keys: 'first' });
   expect((await change(0.2)).status).toBe(422);
   expect((await change(0, platform)).body).toMatchObject({ price_factor: 0 });
+  // What the platform agreed to stays, as the rest is changed.
+  const rest = { price_factor: 0, own_keys: 'only' };
+  const kept = await call('put', `${path}/${made.body.id}`, { key, body: rest });
+  expect(kept.body).toMatchObject(rest);
   for (const wrong of [-1, 101, 0.123_456_7, '1']) {
     const refused = await change(wrong as number, platform);
     expect(refusal(refused)).toMatchObject({ status: 422, param: 'price_factor' });

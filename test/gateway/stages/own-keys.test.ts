@@ -219,6 +219,23 @@ test('a family of another wire sends the key as its provider wants it, and count
   expect(await keysSeen()).toEqual([key, key, PLATFORM]);
 });
 
+test('a count by a key that was revoked is an estimate a moment later, and asks nobody by it', async () => {
+  const owner = await makeOwner();
+  const key = bad(401, 'counts');
+  const id = await bring(owner, { provider: 'anthropic', key });
+  await forgetArrivals(world.models_url);
+  const { max_tokens: _, ...counted } = message('Hello');
+  const count = () => post(`${url}/v1/messages/count_tokens`, owner.key, counted);
+  expect(JSON.parse((await count()).text)).toEqual({ input_tokens: expect.any(Number) });
+  expect(new Set(await keysSeen())).toEqual(new Set([key]));
+  await manage(owner, 'delete', id);
+  // It may be in memory for five seconds.
+  await until(async () => {
+    expect((await count()).status).toBe(200);
+    return !(await keysSeen()).includes(key);
+  });
+});
+
 test('while no key can be had, only fails in words and first is served by the platform', async () => {
   const between = await openBetween(false);
   const gateway = await world.openGateway({ api_urls: [between.url], log });

@@ -1,5 +1,5 @@
 import { blankPrice } from '../../../domain/ledger/pricing';
-import { chat } from '../../support/gateway';
+import { chat, lastCharge } from '../../support/gateway';
 import { makePrice } from '../../support/ledger';
 import {
   ask,
@@ -25,7 +25,7 @@ beforeAll(async () => {
     await makePrice(api.db, { ...price, provider: 'second', model });
   const target = { kind: 'compatible', shape: 'openai', base_url: `${models_url}/v1` };
   const auth = { key_env: 'TEST_MODELS_KEY' };
-  const targets = [
+  const targets: object[] = [
     { ...target, id: 'a', provider: 'openai', auth, models: ['gpt-4o-mini'] },
     { ...target, id: 'b', provider: 'second', auth, models: ['gpt-4o'] },
     // Both serve it, and the second nearly always.
@@ -45,6 +45,19 @@ beforeAll(async () => {
       models: [{ name: 'both', upstream: 'gpt-4o-mini', price_as: 'gpt-4o-mini' }],
     },
   ];
+  const model = (name: string) => ({ name, upstream: 'gpt-4o-mini', price_as: 'gpt-4o-mini' });
+  targets.push(
+    // Whatever it is sent it serves, and so do those that know the platform by something else.
+    { ...target, id: 'e', provider: 'openai', auth: 'none', models: [model('open')] },
+    {
+      ...{ ...target, id: 'f', provider: 'openai', auth, models: [model('by-header')] },
+      headers: { 'x-portkey-api-key': 'pk' },
+    },
+    {
+      ...{ ...target, id: 'g', provider: 'openai', auth, models: [model('by-query')] },
+      query: { access_token: 'pk' },
+    },
+  );
   const fallback = { retries: 0, models: { 'gpt-4o-mini': ['gpt-4o'] } };
   ({ url } = await world.openGateway({ settings: { providers: { targets, fallback } }, log }));
 });
@@ -79,3 +92,20 @@ test('of the targets of one model the one that an own key opens goes first', asy
   await bring(owner, { key: secret('ahead') });
   for (let n = 0; n < 3; n += 1) expect(await tried(owner, 'both')).toEqual([200, secret('ahead')]);
 });
+
+test.each(['open', 'by-header', 'by-query'])(
+  'a server that is opened by something else than a key serves no own one: %s',
+  async (model) => {
+    const [strict, lenient] = [await makeOwner(), await makeOwner()];
+    await bring(strict, { key: secret('no-lock'), price_factor: 0 });
+    await bring(lenient, { key: secret('no-lock'), price_factor: 0, own_keys: 'first' });
+    expect(await tried(strict, model)).toEqual([424]);
+    const [status, ...keys] = await tried(lenient, model);
+    expect(keys).not.toContain(secret('no-lock'));
+    // The sandbox asks the open one for a key, which it has not.
+    if (model === 'open') return expect(status).not.toBe(200);
+    expect(status).toBe(200);
+    const { actual_cost_nanos } = await lastCharge(world, lenient.org_id);
+    expect(actual_cost_nanos).toBeGreaterThan(0n);
+  },
+);
