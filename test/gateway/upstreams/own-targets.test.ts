@@ -5,7 +5,9 @@ import type { Target } from '../../../gateway/upstreams/target';
 // What one key has at one target.
 
 const target = { id: 'a', origin: 'http://127.0.0.1:9', wire: { key: 'bearer' } } as Target;
-const settings = parseSettings('identity: { mode: gateway_key }');
+const settings = parseSettings(
+  'providers: { targets: [{ id: a, kind: ollama, base_url: "http://127.0.0.1:9", models: [m] }] }',
+);
 
 function keyOf(provider_key_id: string, version = 1) {
   return { provider_key_id, version, current: () => 'sk', refuse: () => false };
