@@ -9,22 +9,25 @@ import { gatewayKey, message, post } from '../../support/gateway';
 import { openReceiver, type Receiver } from '../../support/telemetry/otlp';
 import { until } from '../../support/until';
 import { otlp } from '../telemetry/traces';
-import { ask, openSold, options, targets, visits, world } from './sold';
+import { ask, newCaller, openSold, options, targets, visits, world } from './sold';
 
 // Tokens that die under load, and where none of them may be read.
 
 const secrets = ['aws-secret', 'bedrock-key', 'azure-key', 'upstream-secret', 'ya29.sandbox'];
 
-const manyAt = (at: string, model: string) =>
-  Promise.all(Array.from({ length: 50 }, () => ask(model, 'Hello', { at })));
+/** By one key: fifty that a gateway has never seen are taken for guesses if they come at once. */
+async function manyAt(at: string, model: string, caller: string) {
+  return Promise.all(Array.from({ length: 50 }, () => ask(model, 'Hello', { at, caller })));
+}
 
 test('fifty calls whose token dies at once cost one renewal, and none fails', async () => {
   const { vertex } = options;
   const at = await openSold();
-  expect((await ask('gcp-claude', 'Hello', { at })).status).toBe(200);
+  const caller = await newCaller();
+  expect((await ask('gcp-claude', 'Hello', { at, caller })).status).toBe(200);
   const before = vertex.tokens.size;
   for (const token of vertex.tokens.keys()) vertex.tokens.set(token, 0);
-  const answers = await manyAt(at, 'gcp-claude');
+  const answers = await manyAt(at, 'gcp-claude', caller);
   expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
   expect(vertex.tokens.size).toBe(before + 1);
 }, 60_000);

@@ -245,12 +245,20 @@ export async function openSold(more: object = {}, rows: object[] = targets()): P
 }
 
 /** Asks a target on its own wire. */
+export const newCaller = () => gatewayKey(world.api, world.org.org_id);
+
 export async function ask(
   model: string,
   text: string,
-  more: { stream?: boolean; at?: string; body?: object; headers?: Record<string, string> } = {},
+  more: {
+    stream?: boolean;
+    at?: string;
+    body?: object;
+    headers?: Record<string, string>;
+    caller?: string;
+  } = {},
 ) {
-  const caller = await gatewayKey(world.api, world.org.org_id);
+  const caller = more.caller ?? (await newCaller());
   const { stream = false, at = url } = more;
   const is_message = /claude|foundry|aws-key|aws-arn/.test(model);
   const fields = { model, ...(stream ? { stream } : {}), ...more.body };
