@@ -58,7 +58,8 @@ export function Settings() {
           {in_org ? <Organization /> : <NoOrganization />}
         </Tabs.Panel>
         <Tabs.Panel value="provider-keys">
-          {in_org ? <ProviderKeys /> : <NoOrganization />}
+          {!in_org && <NoOrganization />}
+          {in_org && (bills ? <ProviderKeys /> : <NotSeen rights={['org:billing']} />)}
         </Tabs.Panel>
         <Tabs.Panel value="notices">
           {bills ? <Notices filters={filters} set={set} /> : <NotSeen rights={['org:billing']} />}
