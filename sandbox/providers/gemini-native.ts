@@ -5,7 +5,8 @@ import { answer, type Visit } from './relay';
 
 /**
  * Gemini's own wire: no member that it does not know, turns of `user` and `model`, as many results
- * as calls behind them, and calls of the newer generation signed as they came.
+ * as calls behind them, calls of the newer generation signed as they came, and no ids of calls for
+ * the older one.
  *
  * Faults: those of every stream; `error status=`, `blocked` (the prompt), `safety` (the answer),
  * `beside` (tokens that no count names), `within` (thoughts within the candidates).
@@ -81,6 +82,9 @@ function problemOf({ body }: Visit, model: string): string | undefined {
   for (const [at, { role, parts = [] }] of contents.entries()) {
     if (role !== 'user' && role !== 'model') return 'Please use a valid role: user, model.';
     if (parts.length === 0) return `contents[${at}].parts must not be empty.`;
+    const named = parts.flatMap((part) => part.functionCall ?? part.functionResponse ?? []);
+    if (!/gemini-[3-9]/.test(model) && named.some(({ id }) => id !== undefined))
+      return `Invalid JSON payload received. Unknown name "id" at 'contents[${at}].parts': Cannot find field.`;
     const calls = parts.filter(({ functionCall }) => functionCall !== undefined);
     const first = calls[0];
     if (first !== undefined && /gemini-[3-9]/.test(model) && !isSigned(first))

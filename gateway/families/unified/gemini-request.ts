@@ -55,18 +55,22 @@ const UNSIGNED = 'skip_thought_signature_validator';
 function contentWriter(messages: unknown, model: string): (turn: Turn) => Body {
   const signatures = signaturesIn(messages);
   const names = new Map<unknown, unknown>();
+  const generation = generationOf(model);
   // These refuse a turn whose first call has no signature.
-  const wants_one = generationOf(model) >= 3;
+  const wants_one = generation >= 3;
+  // The older ones refuse ids; names that say no generation may be theirs.
+  const has_ids = generation >= 3 && generation !== Infinity;
+  const about = (id: unknown) => ({ ...(has_ids ? { id } : {}), name: names.get(id) });
   return ({ role, content }) => {
     const first = content.find(({ type }) => type === 'tool_use');
-    const parts = content.flatMap((block) => {
-      if (block.type === 'tool_result') return resultParts(block, names);
+    for (const { type, id, name } of content) if (type === 'tool_use') names.set(id, name);
+    const parts = inOrder(content, [...names.keys()]).flatMap((block) => {
+      if (block.type === 'tool_result') return resultParts(block, about(block.tool_use_id));
       if (block.type !== 'tool_use') return [plainPart(block)];
-      names.set(block.id, block.name);
       const lacking = block === first && wants_one ? UNSIGNED : undefined;
-      const { id, name, input: args } = block;
+      const { id, input: args } = block;
       const thoughtSignature = signatures.get(id) ?? lacking;
-      return [{ functionCall: { id, name, args }, thoughtSignature }];
+      return [{ functionCall: { ...about(id), args }, thoughtSignature }];
     });
     return { role: role === 'assistant' ? 'model' : 'user', parts };
   };
@@ -85,15 +89,23 @@ function signaturesIn(messages: unknown): Map<unknown, string> {
   return found;
 }
 
-function resultParts({ tool_use_id: id, content }: Body, names: Map<unknown, unknown>): Body[] {
-  const name = names.get(id);
-  if (name === undefined)
+/** Results in the order of their calls, by which they are known where they have no ids. */
+function inOrder(content: Body[], calls: unknown[]): Body[] {
+  const results = content.filter(({ type }) => type === 'tool_result');
+  const places = new Map(calls.map((id, at) => [id, at]));
+  const placeOf = ({ tool_use_id }: Body) => places.get(tool_use_id) ?? -1;
+  const sorted = results.toSorted((a, b) => placeOf(a) - placeOf(b));
+  return content.map((block) => (block.type === 'tool_result' ? sorted.shift() : block) as Body);
+}
+
+function resultParts({ content }: Body, about: { name: unknown }): Body[] {
+  if (about.name === undefined)
     throw wrong('messages', 'The result of a tool must stand behind its call in "messages".');
   const blocks = listOf(content);
   const output = blocks.map(({ text }) => stringOf(text)).join('');
   // What is no text stands behind the result.
   const others = blocks.filter(({ type }) => type !== 'text').map(plainPart);
-  return [{ functionResponse: { id, name, response: { output } } }, ...others];
+  return [{ functionResponse: { ...about, response: { output } } }, ...others];
 }
 
 /** A text, a picture or a file. */

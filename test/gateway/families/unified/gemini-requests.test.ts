@@ -140,23 +140,24 @@ test('pictures, files and system texts stand where that wire has them', async ()
   });
 });
 
+const call = (id: string, more = {}) => ({
+  id,
+  type: 'function',
+  function: { name: `f-${id}`, arguments: '{"n": 9007199254740993}' },
+  ...more,
+});
+const signed = { extra_content: { google: { thought_signature: 'c2ln' } } };
+
+/** Two calls whose results have come in the other order. */
+const called = [
+  ...hello,
+  { role: 'assistant', content: 'So', tool_calls: [call('a', signed), call('b:1')] },
+  { role: 'tool', tool_call_id: 'b:1', content: 'two' },
+  { role: 'tool', tool_call_id: 'a', content: 'one' },
+];
+
 test('calls go back with their signatures and digits, results with their names', async () => {
-  const call = (id: string, more = {}) => ({
-    id,
-    type: 'function',
-    function: { name: `f-${id}`, arguments: '{"n": 9007199254740993}' },
-    ...more,
-  });
-  const signed = { extra_content: { google: { thought_signature: 'c2ln' } } };
-  const text = JSON.stringify({
-    model: 'gemini-3.8-flash',
-    messages: [
-      ...hello,
-      { role: 'assistant', content: 'So', tool_calls: [call('a', signed), call('b:1')] },
-      { role: 'tool', tool_call_id: 'b:1', content: 'two' },
-      { role: 'tool', tool_call_id: 'a', content: 'one' },
-    ],
-  });
+  const text = JSON.stringify({ model: 'gemini-3.8-flash', messages: called });
   const sent = chatOverGemini.request(await take(text, unified), 'gemini-3.8-flash');
   expect(sent).toContain('"args":{"n": 9007199254740993}');
   const { contents: turns } = JSON.parse(sent) as {
@@ -165,7 +166,21 @@ test('calls go back with their signatures and digits, results with their names',
   expect(turns[1]?.parts[1]).toMatchObject({ functionCall: { id: 'a' }, thoughtSignature: 'c2ln' });
   expect(turns[1]?.parts[2]).not.toHaveProperty('thoughtSignature');
   expect(turns[2]?.parts).toMatchObject([
-    { functionResponse: { name: 'f-b:1', response: { output: 'two' } } },
     { functionResponse: { id: 'a', name: 'f-a', response: { output: 'one' } } },
+    { functionResponse: { name: 'f-b:1', response: { output: 'two' } } },
   ]);
 });
+
+test.each(['gemini-2.5-pro', 'gemini-2.0-flash-001', 'endpoints/123'])(
+  'calls and results have no ids for %s; results stand in the order of the calls',
+  async (model) => {
+    const { contents: turns } = (await said({ messages: called }, model)) as {
+      contents: { parts: Record<string, object>[] }[];
+    };
+    expect(JSON.stringify(turns)).not.toContain('"id"');
+    expect(turns[2]?.parts).toEqual([
+      { functionResponse: { name: 'f-a', response: { output: 'one' } } },
+      { functionResponse: { name: 'f-b:1', response: { output: 'two' } } },
+    ]);
+  },
+);
