@@ -50,6 +50,7 @@ export class Incoming {
   private packed: Buffer[] | undefined;
   private packed_bytes = 0;
   private broken: Error | undefined;
+  private is_stream = false;
   private readonly unframer: Unframer | undefined;
 
   constructor(
@@ -100,14 +101,15 @@ export class Incoming {
   async end(given: Error | undefined): Promise<Ended | undefined> {
     if (this.is_packed) await this.valve.decoded(given);
     // Compressed bytes may end before their content does, and frames too.
-    const error = given ?? this.broken ?? this.endOfFrames();
+    let error = given ?? this.broken ?? this.endOfFrames();
     if (this.answer === undefined && (error === undefined || this.first.length > 0)) {
       this.begin(kindByType(this.contentType(), this.call.family), Buffer.concat(this.first));
     }
-    // A part of a whole answer, in another wire's words, is nothing for a client, but it counts.
-    const is_read = error === undefined || this.call.client_is_gone;
-    const rest = is_read ? this.translator?.end() : undefined;
-    if (rest !== undefined && rest.length > 0) this.answer?.push(rest);
+    try {
+      this.passRest(error !== undefined);
+    } catch (failure) {
+      error ??= failure as Error;
+    }
     const ended = await this.answer?.end(error);
     if (ended?.measured !== undefined) this.translator?.tell(ended.measured);
     return ended;
@@ -154,8 +156,10 @@ export class Incoming {
     const { call, candidate, head, valve, options } = this;
     this.first = [];
     const translation = call.family.translations?.[candidate.target.shape];
-    const about = { headers: head.headers, model: candidate.upstream };
-    this.translator = translation?.open(kind === 'events', about);
+    const choices = call.family.choices?.(call.request.body) ?? 1;
+    const about = { headers: head.headers, model: candidate.upstream, choices };
+    this.is_stream = kind === 'events';
+    this.translator = translation?.open(this.is_stream, about);
     // Only what is given on as it came is needed as it came.
     if (kind !== 'json' || this.translator !== undefined) this.packed = undefined;
     if (kind === 'events') {
@@ -194,6 +198,13 @@ export class Incoming {
       // A translation may refuse what it cannot take.
       this.options.stop(error as Error);
     }
+  }
+
+  private passRest(is_broken: boolean): void {
+    // A part of a whole answer, in another wire's words, is nothing for a client, but it counts.
+    const is_read = !is_broken || this.call.client_is_gone || this.is_stream;
+    const rest = is_read ? this.translator?.end(is_broken) : undefined;
+    if (rest !== undefined && rest.length > 0) this.answer?.push(rest);
   }
 
   private contentType(): string {

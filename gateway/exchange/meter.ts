@@ -2,7 +2,7 @@ import type { Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type Measured, nothing_measured, type Reader, type Told } from '../families/reader';
 import type { StreamGuard } from '../policy/stream-guard';
-import { isOnlyWords, saysFailure } from '../upstreams/failures';
+import { isNoEvent, saysFailure } from '../upstreams/failures';
 import { type Frame, lastFrame, newSseState, readFrames } from '../wire/sse';
 import { type Body, objectIn } from '../wire/values';
 
@@ -148,13 +148,6 @@ function modelIn({ model, message, response }: Body): string | undefined {
 /** The first object of a list, as one provider wraps its errors. */
 function firstOf(data: string): Body | undefined {
   return objectIn(data.trim().slice(1, -1));
-}
-
-/** True for words about a failure where an event was to come. */
-function isNoEvent(event: Body): boolean {
-  const { choices, type, usage, object } = event;
-  if ((choices ?? type ?? usage ?? object) !== undefined) return false;
-  return isOnlyWords(event);
 }
 
 /** The bytes of successive frames, without a copy if they lie in the chunk itself. */

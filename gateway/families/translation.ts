@@ -20,13 +20,18 @@ export interface AnswerHead {
   headers: Readonly<Record<string, string | string[] | undefined>>;
   /** The provider's name of the model that was asked. */
   model: string;
+  /** How many choices were asked for; one if absent. */
+  choices?: number;
 }
 
 export interface Translator {
   /** Throws `upstream_failed` for an answer that is too long to be translated. */
   push(chunk: Buffer): Buffer;
-  /** The rest of the translation, when the answer ends. */
-  end(): Buffer;
+  /**
+   * The rest of the translation, when the answer ends; of one that broke off, if it was whole by
+   * then.
+   */
+  end(is_broken?: boolean): Buffer;
   /** Adds the usage that the provider has given so far to the figures of the translated answer. */
   tell(measured: Measured): void;
 }

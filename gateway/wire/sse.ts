@@ -2,8 +2,8 @@ import type { Body } from './values';
 
 const LF = 10;
 const CR = 13;
-// A frame longer than this passes unparsed, so that memory stays bounded.
-const FRAME_MAX_BYTES = 16 * 1_048_576;
+/** A frame longer than this passes unparsed, so that memory stays bounded. */
+export const FRAME_MAX_BYTES = 16 * 1_048_576;
 
 /** One event of a stream: its exact bytes, its name and its data. */
 export interface Frame {

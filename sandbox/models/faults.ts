@@ -11,6 +11,7 @@ import { createBrotliCompress, createGzip, type Gzip, constants as zlib } from '
  *   error status=429         an error before the first byte
  *   reset                    the socket dies before the first byte
  *   cut after=3              the socket dies after 3 frames
+ *   cut-end                  the socket dies behind the last frame of a stream
  *   end after=3              a clean end without [DONE] after 3 frames
  *   silence after=0          nothing more after that many frames
  *   error-frame after=3      an `error` object inside the stream
@@ -175,7 +176,13 @@ export async function sendFrames(
     sent();
     if (delay_ms > 0) await sleep(delay_ms);
   }
-  out.end();
+  if (!faults['cut-end']) {
+    out.end();
+    return;
+  }
+  // Bytes that were written before leave first.
+  await sleep(5);
+  res.destroy();
 }
 
 type Sink = Pick<Writable, 'write' | 'end' | 'on' | 'off'>;

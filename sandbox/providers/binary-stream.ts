@@ -12,7 +12,7 @@ const exceptions: Readonly<Record<string, [type: string, message: string]>> = {
 /**
  * Sends the frames of a stream, with the faults asked for: `exception after=2`, `overloaded
  * after=2`, `crc after=2`, `half after=2` (it ends within a frame), `untyped`, `bytes` (one at a
- * time).
+ * time), `cut-end` (the socket dies behind the last frame).
  */
 export async function sendBinary(
   res: ServerResponse,
@@ -49,5 +49,6 @@ export async function sendBinary(
   }
   // Bytes that were written before leave first.
   await sleep(5);
-  res.end();
+  if (faults['cut-end']) res.destroy();
+  else res.end();
 }

@@ -33,7 +33,7 @@ export const gateway: Record<string, string> = {
   limits: 'config',
   policy: 'config wire',
   telemetry: 'config limits',
-  families: 'config counting policy providers wire',
+  families: 'config counting policy providers upstreams wire',
   call: 'config control-plane counting families identity limits policy telemetry upstreams',
   stages:
     'call config control-plane counting families identity limits policy providers upstreams wire',

@@ -1,6 +1,7 @@
 import { type Body, isObject, listOf, stringOf } from '../../wire/values';
 import type { Measured } from '../reader';
 import { toUsage } from './completion';
+import { foreign } from './events';
 
 const finish_reasons = new Map<unknown, string>([
   ['end_turn', 'stop'],
@@ -114,8 +115,7 @@ export function createTranslator(
       if (event.type === 'message_delta') return over(event.delta);
       if (event.type === 'message_stop') return done();
       if (event.type === 'error') return [JSON.stringify({ error: errorOf(event.error) })];
-      // What is no event of that wire is for the reader behind this: it may be an error.
-      return event.type === undefined ? [JSON.stringify(event)] : [];
+      return event.type === undefined ? foreign(event) : [];
     },
   };
 }

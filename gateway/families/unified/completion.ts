@@ -29,7 +29,7 @@ export function translateWhole(
   return {
     push(chunk) {
       length += chunk.length;
-      if (length > WHOLE_MAX_BYTES) throw tooLong();
+      if (length > WHOLE_MAX_BYTES) throw tooLong(WHOLE_MAX_BYTES);
       chunks.push(chunk);
       return nothing;
     },
@@ -45,8 +45,9 @@ export function translateWhole(
   };
 }
 
-function tooLong(): AppError {
-  const limit = WHOLE_MAX_BYTES / 1_048_576;
+/** The error for an answer, or an event of one, with more bytes than can be translated. */
+export function tooLong(max_bytes: number): AppError {
+  const limit = max_bytes / 1_048_576;
   return new AppError('upstream_failed', `The provider's answer is longer than ${limit} MiB.`);
 }
 

@@ -1,12 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import { printExact } from '../../wire/exact';
-import { newSseState, readFrames } from '../../wire/sse';
-import { type Body, countOf, isObject, listOf, objectIn, stringOf } from '../../wire/values';
+import { type Body, countOf, isObject, listOf, stringOf } from '../../wire/values';
 import type { Told } from '../reader';
 import type { Translation, Translator } from '../translation';
 import { withinTotals } from '../usage';
-import { dataFrames, now, readObject, tellUsage, toUsage, translateWhole } from './completion';
+import { now, readObject, tellUsage, toUsage, translateWhole } from './completion';
 import { toConverse } from './converse-request';
+import { foreign, translateEvents } from './events';
 
 /** Chat completions spoken to Bedrock's Converse, which serves every model that is sold there. */
 export const chatOverConverse: Translation = {
@@ -119,7 +119,8 @@ function toolCall({ toolUseId, name, input }: Body): Body {
 /** The events of a stream as chunks of a chat's. */
 class Chunks {
   usage: Told | undefined;
-  has_ended = false;
+  private has_ended = false;
+  private is_over = false;
   private readonly head: Body;
   private tier: Body = {};
   private calls = 0;
@@ -145,14 +146,15 @@ class Chunks {
     if (name === 'metadata') {
       this.usage = converseUsage(event.usage) ?? this.usage;
       this.tier = tierIn(event);
-      return [];
+      // Its last event: a connection that breaks behind it takes nothing away.
+      return this.end();
     }
-    // An exception, or what else is no event of that wire, is for the reader behind this.
-    return [JSON.stringify(name === 'error' ? { error: errorOf(event) } : event)];
+    return name === 'error' ? [JSON.stringify({ error: errorOf(event) })] : foreign(event);
   }
 
   end(): string[] {
-    if (!this.has_ended) return [];
+    if (!this.has_ended || this.is_over) return [];
+    this.is_over = true;
     const { usage } = this;
     const last = usage && this.text({ choices: [], usage: toUsage(usage) });
     return [...(last ? [last] : []), '[DONE]'];
@@ -207,18 +209,10 @@ function errorOf({ error }: Body): Body {
 }
 
 function streamed(model: string): Translator {
-  const state = newSseState();
   const chunks = new Chunks(model);
-  return {
-    push(chunk) {
-      const texts: string[] = [];
-      for (const { data, event: name } of readFrames(state, chunk)) {
-        const event = data === undefined ? undefined : objectIn(data);
-        if (event !== undefined) texts.push(...chunks.translate(name, event));
-      }
-      return dataFrames(texts);
-    },
-    end: () => dataFrames(chunks.end()),
+  return translateEvents({
+    translate: (event, { event: name }) => chunks.translate(name, event),
+    end: (is_broken) => (is_broken ? [] : chunks.end()),
     tell: (measured) => tellUsage(measured, chunks.usage, false),
-  };
+  });
 }

@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { printExact } from '../../wire/exact';
-import { newSseState, readFrames } from '../../wire/sse';
 import { type Body, countOf, isObject, listOf, stringOf } from '../../wire/values';
 import type { Told } from '../reader';
-import type { Translation, Translator } from '../translation';
-import { dataFrames, now, readObject, tellUsage, toUsage, translateWhole } from './completion';
+import type { AnswerHead, Translation, Translator } from '../translation';
+import { now, readObject, tellUsage, toUsage, translateWhole } from './completion';
+import { foreign, translateEvents } from './events';
 import { toGemini } from './gemini-request';
 import { geminiUsage, type Headers, servedTier } from './gemini-usage';
 
@@ -12,7 +12,7 @@ import { geminiUsage, type Headers, servedTier } from './gemini-usage';
 export const chatOverGemini: Translation = {
   upstream_path: '/models',
   request: (request, model) => printExact(toGemini(request, model)),
-  open: (is_stream, about) => (is_stream ? streamed(about.headers) : whole(about.headers)),
+  open: (is_stream, about) => (is_stream ? streamed(about) : whole(about.headers)),
 };
 
 const finish_reasons = new Map<unknown, string>([
@@ -122,36 +122,44 @@ interface Choice {
 
 class Chunks {
   usage: Told | undefined;
+  /** The usage was told with the end of the last choice, or behind it. */
+  has_all_usage = false;
   private readonly headers: Headers;
+  private readonly asked: number;
   private readonly created = now();
   private readonly choices = new Map<number, Choice>();
   private id = '';
   private model: unknown;
   private tier: string | undefined;
 
-  constructor(headers: Headers) {
+  constructor({ headers, choices = 1 }: AnswerHead) {
     this.headers = headers;
+    this.asked = choices;
   }
 
   /** True once every choice that has begun has come to its end. */
-  hasEnded(): boolean {
+  private hasEnded(): boolean {
     return this.choices.size > 0 && [...this.choices.values()].every((one) => one.has_ended);
   }
 
   /** The `data` texts of one event. */
-  translate(event: Body): string[] {
-    if (event.error != null) return [JSON.stringify({ error: event.error })];
+  translate(event: Body, name?: string): string[] {
+    if (event.error != null || name === 'error')
+      return [printExact({ error: event.error ?? event })];
     this.id ||= stringOf(event.responseId) || `chatcmpl-${randomUUID()}`;
     this.model ??= event.modelVersion;
     this.tier = servedTier(this.headers, event.usageMetadata) ?? this.tier;
     this.usage = geminiUsage(event.usageMetadata) ?? this.usage;
-    // What is no event of this wire is for the reader behind this: it may be an error.
-    if (!isAnswered(event) && event.usageMetadata == null) return [JSON.stringify(event)];
-    return candidatesOf(event).flatMap((candidate) => this.candidate(candidate));
+    if (!isAnswered(event) && event.usageMetadata == null) return foreign(event);
+    const texts = candidatesOf(event).flatMap((candidate) => this.candidate(candidate));
+    if (event.usageMetadata != null) this.has_all_usage = this.hasEnded();
+    return texts;
   }
 
-  end(): string[] {
-    if (!this.hasEnded()) return [];
+  end(is_broken: boolean): string[] {
+    // Nothing tells that a stream is over but its own end, if all that was asked for has not come.
+    const is_whole = this.has_all_usage && this.choices.size >= this.asked;
+    if (!this.hasEnded() || (is_broken && !is_whole)) return [];
     const last = this.usage && this.text({ choices: [], usage: toUsage(this.usage) });
     return [...(last ? [last] : []), '[DONE]'];
   }
@@ -193,19 +201,14 @@ class Chunks {
   }
 }
 
-function streamed(headers: Headers): Translator {
-  const state = newSseState();
-  const chunks = new Chunks(headers);
-  return {
-    push(chunk) {
-      const texts: string[] = [];
-      for (const { data } of readFrames(state, chunk)) {
-        const event = data === undefined ? undefined : readObject(data);
-        if (event !== undefined) texts.push(...chunks.translate(event));
-      }
-      return dataFrames(texts);
+function streamed(about: AnswerHead): Translator {
+  const chunks = new Chunks(about);
+  return translateEvents(
+    {
+      translate: (event, { event: name }) => chunks.translate(event, name),
+      end: (is_broken) => chunks.end(is_broken),
+      tell: (measured) => tellUsage(measured, chunks.usage, !chunks.has_all_usage),
     },
-    end: () => dataFrames(chunks.end()),
-    tell: (measured) => tellUsage(measured, chunks.usage, !chunks.hasEnded()),
-  };
+    readObject,
+  );
 }

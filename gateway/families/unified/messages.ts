@@ -1,6 +1,5 @@
 import { printExact } from '../../wire/exact';
 import { itemsOf, membersOf } from '../../wire/scan';
-import { newSseState, readFrames } from '../../wire/sse';
 import { objectIn } from '../../wire/values';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../caps';
 import { messageReader } from '../messages';
@@ -8,6 +7,7 @@ import { isAnswer, type Measured, nothing_measured } from '../reader';
 import type { Translation, Translator } from '../translation';
 import { createTranslator, toCompletion } from './answer';
 import { now, tellUsage, translateWhole } from './completion';
+import { translateEvents } from './events';
 import { toMessages } from './request';
 
 /** Chat completions spoken to a provider of messages. */
@@ -18,36 +18,26 @@ export const chatOverMessages: Translation = {
   open: (is_stream) => (is_stream ? streamed() : whole()),
 };
 
-const nothing = Buffer.alloc(0);
-
 function streamed(): Translator {
-  const state = newSseState();
   const found: Measured = { ...nothing_measured };
   const readEvent = messageReader.openStream(found, 1);
   // Its usage always comes; the meter behind hides it from a client who did not ask.
   const translator = createTranslator(found, { created: now(), tells_usage: true });
-  return {
-    push(chunk) {
-      let text = '';
-      for (const { data, event: name } of readFrames(state, chunk)) {
-        const said = data === undefined ? undefined : objectIn(data);
-        const is_flat = name === 'error' && said !== undefined && said.type !== 'error';
-        const event = is_flat ? { type: 'error', error: said.error ?? said } : said;
-        if (event === undefined) continue;
-        readEvent(event);
-        const input = () => memberText(data as string, ['content_block', 'input']);
-        for (const translated of translator.translate(event, input))
-          text += `data: ${translated}\n\n`;
-      }
-      return text === '' ? nothing : Buffer.from(text);
+  return translateEvents({
+    translate(said, { data, event: name }) {
+      const is_flat = name === 'error' && said.type !== 'error';
+      const event = is_flat ? { type: 'error', error: said.error ?? said } : said;
+      readEvent(event);
+      const input = () => memberText(data as string, ['content_block', 'input']);
+      return translator.translate(event, input);
     },
-    end: () => nothing,
+    end: () => [],
     // The translated answer gives its usage at its very end, the provider from its first event on.
     tell(measured) {
       measured.seen = found.seen;
       tellUsage(measured, found.usage, found.is_usage_partial);
     },
-  };
+  });
 }
 
 /** An answer that is no message passes as it came: the reader behind it makes the best of it. */

@@ -124,6 +124,18 @@ test.each(Object.entries(breaks))(
   },
 );
 
+test.each(models)(
+  '%s: a whole stream whose connection breaks behind it is whole',
+  async (model) => {
+    const asked = await ask(model, `Hello ${usage()}[[fault:cut-end]]`, { stream: true });
+    expect(asked.text).toMatch(/data: \[DONE\]\n\n$/);
+    expect(await asked.charge()).toMatchObject({
+      ...{ outcome: 'completed', usage_source: 'upstream' },
+      actual_cost_nanos: 1_000n * 2_000n + 40n * 8_000n,
+    });
+  },
+);
+
 test.each([
   ['gemini-native', 'error-frame after=0', 503],
   ['aws-converse', 'overloaded after=0', 529],
