@@ -1,3 +1,4 @@
+import { AppError } from '../../domain/errors';
 import type { Funded } from '../call/call';
 import type { Translator } from '../families/translation';
 import type { Unframer } from '../providers/kind';
@@ -27,6 +28,9 @@ export interface IncomingOptions {
 
 // Answers of this type are in frames; its errors, and answers that are no streams, are plain JSON.
 const framed = /^application\/vnd\.amazon\.eventstream/i;
+
+const untold = () =>
+  new AppError('upstream_failed', "The provider's answer could not be translated.");
 
 /** A stream said that it failed before it said anything else. */
 export const failed_early = new Error('The provider said that it failed.');
@@ -112,6 +116,10 @@ export class Incoming {
     }
     const ended = await this.answer?.end(error);
     if (ended?.measured !== undefined) this.translator?.tell(ended.measured);
+    const is_empty = ended?.nothing !== undefined && ended.nothing.said === undefined;
+    // What could not be read may have been billed, so nobody else is asked.
+    if (is_empty && this.translator?.hasFailed?.())
+      return { nothing: { error: error ?? untold() } };
     return ended;
   }
 

@@ -32,6 +32,8 @@ export interface Translator {
    * then.
    */
   end(is_broken?: boolean): Buffer;
+  /** True for an answer that could not be translated, which may be one all the same. */
+  hasFailed?(): boolean;
   /** Adds the usage that the provider has given so far to the figures of the translated answer. */
   tell(measured: Measured): void;
 }

@@ -9,7 +9,8 @@ import { answer, type Visit } from './relay';
  * the older one.
  *
  * Faults: those of every stream; `error status=`, `blocked` (the prompt), `safety` (the answer),
- * `beside` (tokens that no count names), `within` (thoughts within the candidates).
+ * `beside` (tokens that no count names), `within` (thoughts within the candidates),
+ * `empty` (usage and no candidates), `deep` (a call whose arguments have 50,000 levels).
  */
 export async function serveNative(visit: Visit, model: string, method: string): Promise<void> {
   const problem = problemOf(visit, model);
@@ -23,6 +24,10 @@ export async function serveNative(visit: Visit, model: string, method: string): 
     const name =
       status === 429 ? 'RESOURCE_EXHAUSTED' : status < 500 ? 'INVALID_ARGUMENT' : 'INTERNAL';
     return refuse(visit, status, name, 'A fault was asked for.');
+  }
+  if (faults.deep) {
+    visit.res.writeHead(200, { 'content-type': 'application/json' }).end(deep);
+    return;
   }
   const asked = chatOf(visit, model);
   const said = await saidTo(visit, asked);
@@ -168,6 +173,11 @@ interface Chunk {
   responseId: string;
 }
 
+// No program writes such an answer by a function that calls itself.
+const LEVELS = 50_000;
+const args = `${'{"a":'.repeat(LEVELS)}1${'}'.repeat(LEVELS)}`;
+const deep = `{"candidates":[{"content":{"parts":[{"functionCall":{"name":"f","args":${args}}}]},"finishReason":"STOP"}]}`;
+
 const finish = { stop: 'STOP', length: 'MAX_TOKENS', tool_calls: 'STOP' } as const;
 
 /** The answer in pieces; the counts in each of them are totals so far. */
@@ -185,6 +195,7 @@ function chunksOf(said: Said, model: string, faults: Faults): Chunk[] {
       ...(is_new && at === 0 ? { thoughtSignature: signature_head } : {}),
     }),
   );
+  if (faults.empty) return [{ usageMetadata: input, ...head }];
   const parts: Part[] =
     calls.length > 0 ? calls : deltas(said.text, faults).map((text) => ({ text }));
   const reason = faults.safety ? 'SAFETY' : finish[said.finish];

@@ -18,7 +18,7 @@ export function now(): number {
 
 /**
  * Translates an answer that has come whole; `translate` gets its bytes. One that it fails at, such
- * as one that is nested too deeply, passes as it came.
+ * as one that is nested too deeply, passes as it came: what it was worth is unknown.
  */
 export function translateWhole(
   translate: (bytes: Buffer) => Buffer,
@@ -26,6 +26,7 @@ export function translateWhole(
 ): Translator {
   const chunks: Buffer[] = [];
   let length = 0;
+  let has_failed = false;
   return {
     push(chunk) {
       length += chunk.length;
@@ -38,9 +39,11 @@ export function translateWhole(
       try {
         return translate(bytes);
       } catch {
+        has_failed = true;
         return bytes;
       }
     },
+    hasFailed: () => has_failed,
     tell,
   };
 }

@@ -78,9 +78,13 @@ function whole(model: string): Translator {
   let usage: Told | undefined;
   const translate = (bytes: Buffer) => {
     const answer = readObject(bytes.toString('utf8'));
-    const message = isObject(answer?.output) ? answer.output.message : undefined;
-    if (answer === undefined || !isObject(message) || answer.stopReason == null) return bytes;
-    usage = converseUsage(answer.usage);
+    const said = isObject(answer?.output) ? answer.output.message : undefined;
+    const told = converseUsage(answer?.usage);
+    const is_said = isObject(said) && answer?.stopReason != null;
+    // What tells its usage is charged, so it is an answer, if an empty one.
+    if (answer === undefined || (!is_said && told === undefined)) return bytes;
+    usage = told;
+    const message = isObject(said) ? said : {};
     const completion = {
       ...newHead(model, 'chat.completion'),
       choices: [

@@ -6,7 +6,7 @@ import type { AnswerHead, Translation, Translator } from '../translation';
 import { now, readObject, tellUsage, toUsage, translateWhole } from './completion';
 import { foreign, translateEvents } from './events';
 import { toGemini } from './gemini-request';
-import { geminiUsage, type Headers, servedTier } from './gemini-usage';
+import { geminiUsage, type Headers, largest, servedTier } from './gemini-usage';
 
 /** Chat completions spoken to Gemini on its own wire. */
 export const chatOverGemini: Translation = {
@@ -59,12 +59,6 @@ function partsOf({ content }: Body): Body[] {
   return isObject(content) ? listOf(content.parts) : [];
 }
 
-/** True if an answer has what this wire's answers have. */
-function isAnswered({ candidates, promptFeedback }: Body): boolean {
-  const has_some = listOf(candidates).length > 0;
-  return has_some || (isObject(promptFeedback) && promptFeedback.blockReason != null);
-}
-
 /** The choices of an answer; one that is empty for a prompt that was blocked. */
 function candidatesOf({ candidates, promptFeedback }: Body): Body[] {
   const all = listOf(candidates);
@@ -73,19 +67,30 @@ function candidatesOf({ candidates, promptFeedback }: Body): Body[] {
   return [{ finishReason: blockReason, is_blocked: true }];
 }
 
+// The choice of an answer without any: its tokens are charged all the same.
+const no_candidates = { finishReason: 'NO_CANDIDATES' };
+
 function whole(headers: Headers): Translator {
   let usage: Told | undefined;
   const translate = (bytes: Buffer) => {
     const answer = readObject(bytes.toString('utf8'));
-    if (answer === undefined || answer.error != null || !isAnswered(answer)) return bytes;
-    usage = geminiUsage(answer.usageMetadata);
-    return Buffer.from(printExact(toCompletion(answer, usage, headers)));
+    if (answer === undefined || answer.error != null) return bytes;
+    const told = geminiUsage(answer.usageMetadata);
+    const candidates = candidatesOf(answer);
+    if (candidates.length === 0 && told === undefined) return bytes;
+    usage = told;
+    const given = candidates.length > 0 ? candidates : [no_candidates];
+    return Buffer.from(printExact(toCompletion(answer, { candidates: given, usage, headers })));
   };
   return translateWhole(translate, (measured) => tellUsage(measured, usage, false));
 }
 
-function toCompletion(answer: Body, usage: Told | undefined, headers: Headers): Body {
-  const choices = candidatesOf(answer).map((candidate, at) => {
+function toCompletion(
+  answer: Body,
+  given: { candidates: Body[]; usage: Told | undefined; headers: Headers },
+): Body {
+  const { usage, headers } = given;
+  const choices = given.candidates.map((candidate, at) => {
     const parts = partsOf(candidate).map(said);
     const tool_calls = parts.flatMap(({ call }) => call ?? []);
     const images = parts.flatMap(({ picture }) => picture ?? []);
@@ -100,7 +105,8 @@ function toCompletion(answer: Body, usage: Told | undefined, headers: Headers): 
       ...(tool_calls.length > 0 ? { tool_calls } : {}),
     };
     const end = finishOf(candidate, tool_calls.length > 0);
-    return { index: countOf(candidate.index) || at, message, logprobs: null, ...end };
+    const index = candidate.index == null ? at : countOf(candidate.index);
+    return { index, message, logprobs: null, ...end };
   });
   const service_tier = servedTier(headers, answer.usageMetadata);
   return {
@@ -121,7 +127,6 @@ interface Choice {
 }
 
 class Chunks {
-  usage: Told | undefined;
   /** The usage was told with the end of the last choice, or behind it. */
   has_all_usage = false;
   private readonly headers: Headers;
@@ -131,10 +136,17 @@ class Chunks {
   private id = '';
   private model: unknown;
   private tier: string | undefined;
+  private meta: Body | undefined;
+  private has_failed = false;
 
   constructor({ headers, choices = 1 }: AnswerHead) {
     this.headers = headers;
     this.asked = choices;
+  }
+
+  /** What all events so far have told. */
+  usage(): Told | undefined {
+    return geminiUsage(this.meta);
   }
 
   /** True once every choice that has begun has come to its end. */
@@ -144,14 +156,17 @@ class Chunks {
 
   /** The `data` texts of one event. */
   translate(event: Body, name?: string): string[] {
-    if (event.error != null || name === 'error')
+    if (event.error != null || name === 'error') {
+      this.has_failed = true;
       return [printExact({ error: event.error ?? event })];
+    }
     this.id ||= stringOf(event.responseId) || `chatcmpl-${randomUUID()}`;
     this.model ??= event.modelVersion;
     this.tier = servedTier(this.headers, event.usageMetadata) ?? this.tier;
-    this.usage = geminiUsage(event.usageMetadata) ?? this.usage;
-    if (!isAnswered(event) && event.usageMetadata == null) return foreign(event);
-    const texts = candidatesOf(event).flatMap((candidate) => this.candidate(candidate));
+    this.meta = largest(this.meta, event.usageMetadata);
+    const candidates = candidatesOf(event);
+    if (candidates.length === 0 && event.usageMetadata == null) return foreign(event);
+    const texts = candidates.flatMap((candidate) => this.candidate(candidate));
     if (event.usageMetadata != null) this.has_all_usage = this.hasEnded();
     return texts;
   }
@@ -159,9 +174,14 @@ class Chunks {
   end(is_broken: boolean): string[] {
     // Nothing tells that a stream is over but its own end, if all that was asked for has not come.
     const is_whole = this.has_all_usage && this.choices.size >= this.asked;
-    if (!this.hasEnded() || (is_broken && !is_whole)) return [];
-    const last = this.usage && this.text({ choices: [], usage: toUsage(this.usage) });
-    return [...(last ? [last] : []), '[DONE]'];
+    if (is_broken && !is_whole) return [];
+    const usage = this.usage();
+    const is_empty = this.choices.size === 0 && usage !== undefined && !this.has_failed;
+    const rest = is_empty ? this.candidate(no_candidates) : [];
+    if (!this.hasEnded()) return [];
+    this.has_all_usage ||= is_empty;
+    const last = usage && this.text({ choices: [], usage: toUsage(usage) });
+    return [...rest, ...(last ? [last] : []), '[DONE]'];
   }
 
   private candidate(candidate: Body): string[] {
@@ -207,7 +227,7 @@ function streamed(about: AnswerHead): Translator {
     {
       translate: (event, { event: name }) => chunks.translate(event, name),
       end: (is_broken) => chunks.end(is_broken),
-      tell: (measured) => tellUsage(measured, chunks.usage, !chunks.has_all_usage),
+      tell: (measured) => tellUsage(measured, chunks.usage(), !chunks.has_all_usage),
     },
     readObject,
   );

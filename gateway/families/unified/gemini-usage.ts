@@ -2,6 +2,25 @@ import { type Body, countOf, isObject, listOf, stringOf } from '../../wire/value
 import type { Told } from '../reader';
 import { withinTotals } from '../usage';
 
+/**
+ * The largest that the events of a stream tell of each count: what one of them leaves out, another
+ * one told. Shares of a count are those of the event that told most of them.
+ */
+export function largest(known: Body | undefined, told: unknown): Body | undefined {
+  if (!isObject(told)) return known;
+  const merged: Body = { ...known, ...told };
+  for (const name of Object.keys(known ?? {})) {
+    if (sizeOf(known?.[name]) > sizeOf(merged[name])) merged[name] = known?.[name];
+  }
+  return merged;
+}
+
+/** A count, or the sum of its shares. */
+function sizeOf(value: unknown): number {
+  if (!Array.isArray(value)) return countOf(value);
+  return listOf(value).reduce((sum, { tokenCount }) => sum + countOf(tokenCount), 0);
+}
+
 /** Counts that stand beside or within one another, by what their total says. */
 export function geminiUsage(meta: unknown): Told | undefined {
   if (!isObject(meta)) return undefined;

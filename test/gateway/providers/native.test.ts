@@ -1,5 +1,5 @@
 import { chat, gatewayKey, post } from '../../support/gateway';
-import { ask, url, visits, world } from './sold';
+import { ask, openSold, targets, url, visits, world } from './sold';
 
 // Chat completions spoken to providers on wires of their own: each checks what the real one would.
 
@@ -223,6 +223,26 @@ test('a prompt or an answer that is filtered ends so, and is charged', async () 
       expect((await charge()).actual_cost_nanos).toBeGreaterThanOrEqual(1_000n * 2_000n);
     }
   }
+});
+
+test('an answer without candidates is an empty one, and what it tells is charged', async () => {
+  for (const stream of [false, true]) {
+    const asked = await ask('gemini-native', `Hello ${usage()}[[fault:empty]]`, { stream });
+    expect([asked.status, visits.length]).toEqual([200, 1]);
+    expect(asked.text).toContain('"finish_reason":"stop","native_finish_reason":"NO_CANDIDATES"');
+    const { actual_cost_nanos, outcome } = await asked.charge();
+    expect({ actual_cost_nanos, outcome }).toEqual({
+      actual_cost_nanos: 1_000n * 2_000n,
+      outcome: 'completed',
+    });
+  }
+});
+
+test('an answer that cannot be told as a chat may be billed, so it is asked for once', async () => {
+  const at = await openSold({}, targets(), { fallback: { retries: 1, backoff_ms: 1 } });
+  const asked = await ask('gemini-native', 'Hello [[fault:deep]]', { at });
+  expect([asked.status, asked.text]).toEqual([502, expect.stringContaining('be translated')]);
+  expect(visits).toHaveLength(1);
 });
 
 test.each(models)('%s: frames may be split at every byte', async (model) => {

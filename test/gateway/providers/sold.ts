@@ -240,8 +240,13 @@ afterAll(async () => {
 });
 
 /** A gateway with these targets. */
-export async function openSold(more: object = {}, rows: object[] = targets()): Promise<string> {
-  return (await world.openGateway({ settings: { providers: { targets: rows }, ...more } })).url;
+export async function openSold(
+  more: object = {},
+  rows: object[] = targets(),
+  ways: object = {},
+): Promise<string> {
+  const providers = { targets: rows, ...ways };
+  return (await world.openGateway({ settings: { providers, ...more } })).url;
 }
 
 /** Asks a target on its own wire. */

@@ -1,3 +1,4 @@
+import { nothing_measured } from '../../../../gateway/families/reader';
 import { chatOverConverse } from '../../../../gateway/families/unified/converse-answer';
 import { chatOverGemini } from '../../../../gateway/families/unified/gemini-answer';
 import { chatOverMessages } from '../../../../gateway/families/unified/messages';
@@ -39,6 +40,58 @@ function told(wire: Wire, text: string, is_broken = false): string {
   const translator = open(wire);
   return `${translator.push(Buffer.from(text))}${translator.end(is_broken)}`;
 }
+
+test('gemini: of each count the largest of a stream is charged', () => {
+  const usageMetadata = {
+    ...{ promptTokenCount: 10, candidatesTokenCount: 5, thoughtsTokenCount: 2_000 },
+    totalTokenCount: 2_015,
+    candidatesTokensDetails: [{ modality: 'IMAGE', tokenCount: 3 }],
+  };
+  const events = [
+    { candidates: [candidate({ finishReason: 'STOP' })], usageMetadata },
+    { usageMetadata: { promptTokenCount: 10, totalTokenCount: 10, candidatesTokensDetails: [] } },
+  ];
+  const translator = open('gemini');
+  for (const event of events) translator.push(Buffer.from(frame(event)));
+  expect(translator.end().toString()).toMatch(/"prompt_tokens":10,"completion_tokens":2005,/);
+  const measured = { ...nothing_measured };
+  translator.tell(measured);
+  expect(measured).toMatchObject({
+    is_usage_partial: false,
+    usage: { completion_tokens: 2_005, reasoning_tokens: 2_000, image_output_tokens: 3 },
+  });
+});
+
+const prompt_alone = { promptTokenCount: 7, totalTokenCount: 7 };
+
+test.each([
+  { usageMetadata: prompt_alone, modelVersion: 'x' },
+  { usageMetadata: prompt_alone, candidates: [], promptFeedback: {} },
+])('gemini: the answer %j is an empty choice with its usage', (event) => {
+  const translator = chatOverGemini.open(false, { headers: {}, model: 'm' });
+  translator.push(Buffer.from(JSON.stringify(event)));
+  const end = { finish_reason: 'stop', native_finish_reason: 'NO_CANDIDATES' };
+  const usage = { prompt_tokens: 7, completion_tokens: 0 };
+  expect(JSON.parse(translator.end().toString())).toMatchObject({
+    choices: [{ index: 0, message: { role: 'assistant', content: '' }, ...end }],
+    usage,
+  });
+  const text = told('gemini', frame(event));
+  expect(text).toContain('"native_finish_reason":"NO_CANDIDATES"');
+  expect(text).toMatch(/"prompt_tokens":7,"completion_tokens":0[^\n]*\n\ndata: \[DONE\]\n\n$/);
+  expect(told('gemini', frame(event), true)).toBe('');
+  const failed = frame({ error: { message: 'overloaded' } });
+  expect(told('gemini', frame(event) + failed)).toBe(failed);
+});
+
+test('converse: usage without a message is an empty choice', () => {
+  const translator = chatOverConverse.open(false, { headers: {}, model: 'm' });
+  translator.push(Buffer.from('{"output":{},"usage":{"inputTokens":7}}'));
+  expect(JSON.parse(translator.end().toString())).toMatchObject({
+    choices: [{ message: { content: '' }, finish_reason: 'stop' }],
+    usage: { prompt_tokens: 7 },
+  });
+});
 
 test.each(all)('%s: a whole stream stays one if its connection breaks behind it', (wire) => {
   for (const is_broken of [false, true]) {
