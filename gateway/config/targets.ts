@@ -3,9 +3,9 @@ import { isClosed } from '../../runtime/outgoing';
 import type { Kind, Shape, Wire } from '../providers/kind';
 import { alphabets, place_names, placeOf } from '../providers/place';
 import { kinds } from '../providers/table';
-import { isDeciding } from '../wire/members';
 import { milliseconds, routing_headers, serverUrl } from './addresses';
 import { auth, authProblem } from './auth';
+import { droppable, memberProblems, renamable } from './members';
 
 /** The kind of targets that name none: a server that speaks one of the two wires. */
 const OTHERWISE = 'compatible';
@@ -37,16 +37,6 @@ const discovery = z.strictObject({
   models_max: z.int().min(1).max(10_000).default(500),
 });
 
-// These decide what is answered and charged.
-const kept_members = /^(?:models?|stream|messages|input|prompt|n|best_?of|max_?\w*tokens)$/i;
-const member = z.string().regex(/^\w{1,64}$/, 'must be the name of a member of a body');
-const droppable = member.refine((name) => !kept_members.test(name), {
-  error: 'decides what is answered and charged, so it cannot be left out',
-});
-// What a member is renamed to was not looked at, and what this gateway reads must be.
-const renamable = droppable.refine((name) => !isDeciding(name), {
-  error: 'is a member that this gateway reads, so no other one can be called so',
-});
 // Of the gateway itself.
 const kept_headers =
   /^(?:authorization|x-api-key|api-key|x-goog-api-key|(?:set-)?cookie|x-method-override|accept-encoding|user-agent|x-amz-.*)$/i;
@@ -146,6 +136,7 @@ function problemsOf(row: TargetSettings): Problem[] {
   const found = [
     has_models ? undefined : { at: 'models', message: 'is missing: name some, or discover them.' },
     ...shapeProblems(row, kind),
+    ...memberProblems(row),
     ...placeProblems(row, kind),
     authProblem(row, { ...kind, needs_one }),
     repeatedModel(row),

@@ -113,6 +113,21 @@ test.each<Case>([
   [{ kind: 'openai', ...key, drop: ['max_tokens'] }, 'drop[0]', /cannot be left out/],
   [{ kind: 'openai', ...key, rename: { model: 'm' } }, 'rename.model', /cannot be left out/],
   [
+    { kind: 'gemini', shape: 'gemini', ...key, drop: ['generationConfig'] },
+    'drop',
+    /says nothing to the shape gemini/,
+  ],
+  [
+    { kind: 'gemini', shape: 'gemini', ...key, rename: { seed: 'maxOutputTokens' } },
+    'rename',
+    /says nothing to the shape gemini/,
+  ],
+  [
+    { kind: 'bedrock', region: 'eu-west-1', shape: 'converse', ...key, drop: ['inferenceConfig'] },
+    'drop',
+    /says nothing to the shape converse/,
+  ],
+  [
     { kind: 'openai', ...key, headers: { Authorization: 'x' } },
     'headers.Authorization',
     /named in auth/,
