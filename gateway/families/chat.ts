@@ -1,3 +1,4 @@
+import { isBinary } from '../policy/literals';
 import { type Body, isObject, listOf, stringOf } from '../wire/values';
 import { seeChat } from './fees';
 import {
@@ -24,7 +25,7 @@ const AUDIO_CHARACTERS_PER_TOKEN = 2_000;
 /** The input of a chat completion. */
 export function chatInput(body: Body): Input {
   const input = newInput(ANSWER_TOKENS);
-  addMessages(input, body.messages, 'messages', chatParts);
+  addMessages(input, body.messages, 'messages', messageParts);
   const searches = listOf(body.tools).some(({ type }) => /^web_search/.test(stringOf(type)));
   if (body.web_search_options != null || searches) input.has_foreign = true;
   for (const name of ['tools', 'functions', 'response_format', 'prediction']) {
@@ -46,6 +47,19 @@ export const chatParts: Parts = countedParts({
   input_audio: { input_audio: (input, value) => addSound(input, value) },
   file: { file: (input, value) => addFile(input, isObject(value) ? value.file_data : undefined) },
 });
+
+/** Beside them, the calls of a message, which has no type. */
+const messageParts: Parts = new Map([...chatParts, [undefined, { tool_calls: addCalls }]]);
+
+/** Calls of tools; the thoughts that Google's models have sealed beside them are no text. */
+function addCalls(input: Input, calls: unknown): void {
+  const text = JSON.stringify(calls, (name, value: unknown) => {
+    if (name !== 'thought_signature' || typeof value !== 'string' || !isBinary(value)) return value;
+    addFile(input, value);
+    return undefined;
+  });
+  addText(input, text);
+}
 
 /** A picture by the detail it is looked at in. */
 export function addImage(input: Input, detail: unknown, data?: unknown): void {

@@ -65,6 +65,7 @@ const carriers = new Set([
   'b64_json',
   'encrypted_content',
   'signature',
+  'thought_signature',
   'result',
   'partial_image_b64',
 ]);

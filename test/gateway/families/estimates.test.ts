@@ -96,3 +96,20 @@ test.each<[string, object]>([
   const { texts } = responseInput({ input: [item] });
   expect(counter.count(texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
 });
+
+test('sealed thoughts beside calls of tools are counted as files, all else as text', () => {
+  const signature = 'c2ln'.repeat(1_000);
+  const callWith = (thought_signature: unknown) => ({
+    id: 'a',
+    type: 'function',
+    function: { name: 'f', arguments: '{}' },
+    extra_content: { google: { thought_signature } },
+  });
+  const counted = (thought_signature: unknown) =>
+    chatInput({ messages: [{ role: 'assistant', tool_calls: [callWith(thought_signature)] }] });
+  const sealed = counted(signature);
+  expect(sealed.texts.join('')).not.toContain(signature);
+  expect(sealed.tokens - counted('').tokens).toBe(1_000);
+  for (const other of [words, { a: words }, [words]])
+    expect(counter.count(counted(other).texts, 'o200k_base')).toBeGreaterThanOrEqual(1_000);
+});

@@ -252,6 +252,8 @@ test('labels and bytes in Base64 are left alone', async () => {
   const dlp = dlpOf({ blocked_terms: ['user', 'aaaa'] });
   const text = JSON.stringify({ role: 'user', type: 'user', id: 'user', data: 'a'.repeat(2_000) });
   expect(await checkJson(dlp, text)).toEqual({ text });
+  const sealed = JSON.stringify({ google: { thought_signature: 'a'.repeat(2_000) } });
+  expect(await checkJson(dlp, sealed)).toEqual({ text: sealed });
   // What only begins like them is read.
   const labels = [{ id: `user${'.'.repeat(200)}` }, { metadata: { id: 'user' } }];
   for (const read of labels) {
