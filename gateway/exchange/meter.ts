@@ -2,7 +2,8 @@ import type { Duplex } from 'node:stream';
 import { createBrotliDecompress, createGunzip, createInflate } from 'node:zlib';
 import { type Measured, nothing_measured, type Reader, type Told } from '../families/reader';
 import type { StreamGuard } from '../policy/stream-guard';
-import { isNoEvent, saysFailure } from '../upstreams/failures';
+import { saysFailure } from '../upstreams/failures';
+import { isNoEvent } from '../upstreams/no-event';
 import { type Frame, lastFrame, newSseState, readFrames } from '../wire/sse';
 import { type Body, objectIn } from '../wire/values';
 

@@ -112,7 +112,12 @@ const picture: Rule = (_, demand, param) => {
 
 export const modalities: Rule = (value, demand, param, body) => {
   if (!Array.isArray(value)) return;
-  if (value.includes('image')) picture(value, demand, param, body);
+  if (value.includes('image')) {
+    need(demand, param, 'image_output_per_1m');
+    // How many choices may be asked for is checked with the cap of the output.
+    const tries = Math.max(1, countOf(body.n), countOf(body.best_of));
+    demand.units.image_output_tokens = PICTURE_TOKENS * tries;
+  }
   if (value.includes('video')) need(demand, param, 'video_output_per_1m');
 };
 

@@ -160,13 +160,6 @@ export function isOnlyWords(value: Body): boolean {
   );
 }
 
-/** True for words about a failure where an event was to come. */
-export function isNoEvent(event: Body): boolean {
-  const { choices, type, usage, object } = event;
-  if ((choices ?? type ?? usage ?? object) !== undefined) return false;
-  return isOnlyWords(event);
-}
-
 /** What an answer with a status of success says; its own code stands for the status. */
 export function failureInside(value: unknown): Failure {
   const words = wordsIn(value) ?? nothing_said;

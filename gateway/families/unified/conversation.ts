@@ -22,7 +22,10 @@ export function conversation(given: unknown): { system: Body[]; messages: Turn[]
     const param = `messages[${at}]`;
     if (!isObject(message)) throw wrong(param, 'Each message must be an object.');
     if (message.role === 'system' || message.role === 'developer') {
-      system.push(...contentOf(message.content, param));
+      const said = contentOf(message.content, param);
+      if (said.some(({ type }) => type !== 'text'))
+        throw unavailable(`${param}.content`, 'A picture or file in a system message');
+      system.push(...said);
       continue;
     }
     const role = message.role === 'assistant' ? 'assistant' : 'user';
@@ -54,6 +57,8 @@ function blocksOf(message: Body, param: string): Body[] {
   // What these say stands nowhere else, so the conversation would be another one without them.
   for (const name of ['audio', 'function_call'])
     if (message[name] != null) throw unavailable(`${param}.${name}`, `"${name}"`);
+  if (message.images != null && !(Array.isArray(message.images) && message.images.length === 0))
+    throw unavailable(`${param}.images`, '"images" of an answer');
   const refusal = stringOf(message.refusal);
   const said = contentOf(message.content ?? (refusal || undefined), param);
   if (message.tool_calls != null && !Array.isArray(message.tool_calls))

@@ -1,4 +1,5 @@
-import { isNoEvent, saysFailure } from '../../upstreams/failures';
+import { saysFailure } from '../../upstreams/failures';
+import { isNoEvent } from '../../upstreams/no-event';
 import { printExact } from '../../wire/exact';
 import { FRAME_MAX_BYTES, type Frame, lastFrame, newSseState, readFrames } from '../../wire/sse';
 import { type Body, objectIn } from '../../wire/values';

@@ -20,7 +20,7 @@ const finish_reasons = new Map<unknown, string>([
   ['MAX_TOKENS', 'length'],
   ['CONTINUATION', 'length'],
 ]);
-const filtered = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE/;
+const filtered = /SAFETY|RECITATION|BLOCKLIST|PROHIBITED|SPII|LANGUAGE|MODEL_ARMOR/;
 
 /** What it is called on the chat's wire, and its own word if that says more. */
 function finishOf({ finishReason, is_blocked }: Body, has_calls: boolean): Body {
@@ -37,11 +37,13 @@ function finishOf({ finishReason, is_blocked }: Body, has_calls: boolean): Body 
 function said(part: Body): { content?: string; thought?: string; picture?: Body; call?: Body } {
   const { text, functionCall, inlineData, thought } = part;
   if (isObject(functionCall)) return { call: toolCall(functionCall, part.thoughtSignature) };
+  // Pictures that it drew while it thought are none of its answer.
+  if (thought === true) return { thought: stringOf(text) };
   if (isObject(inlineData)) {
     const url = `data:${stringOf(inlineData.mimeType)};base64,${stringOf(inlineData.data)}`;
     return { picture: { type: 'image_url', image_url: { url } } };
   }
-  return thought === true ? { thought: stringOf(text) } : { content: stringOf(text) };
+  return { content: stringOf(text) };
 }
 
 function toolCall({ id, name, args }: Body, signature: unknown): Body {

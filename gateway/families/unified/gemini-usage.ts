@@ -71,10 +71,12 @@ const traffic = new Map<unknown, string>([
   ['ON_DEMAND_FLEX', 'flex'],
 ]);
 
+const standard = /^(?:standard|(?:service_tier_)?unspecified)$/;
+
 /** The tier that served, as a chat names it: told in a header, or with the usage. */
 export function servedTier(headers: Headers, meta: unknown): string | undefined {
   const { serviceTier, trafficType }: Body = isObject(meta) ? meta : {};
   const told = stringOf(headers['x-gemini-service-tier']) || stringOf(serviceTier);
   const tier = told.toLowerCase() || traffic.get(trafficType);
-  return tier === 'standard' ? 'default' : tier || undefined;
+  return tier && standard.test(tier) ? 'default' : tier || undefined;
 }

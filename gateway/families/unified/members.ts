@@ -1,5 +1,5 @@
 import { isPlainObject, parseExact } from '../../wire/exact';
-import { type Body, isObject } from '../../wire/values';
+import { type Body, isObject, listOf } from '../../wire/values';
 import { wrong } from '../input';
 import type { ClientRequest } from '../request';
 import { shown, unavailable } from './words';
@@ -97,8 +97,8 @@ export function formatOf(given: unknown): Format | undefined {
   );
 }
 
-/** Refuses one call at a time, where a wire has no word for it. */
-export function checkParallel({ parallel_tool_calls }: Body): void {
-  if (parallel_tool_calls !== false) return;
+/** Refuses one call at a time, where a wire has no word for it; without tools none is called. */
+export function checkParallel({ parallel_tool_calls, tools }: Body): void {
+  if (parallel_tool_calls !== false || listOf(tools).length === 0) return;
   throw unavailable('parallel_tool_calls', '"parallel_tool_calls": false');
 }

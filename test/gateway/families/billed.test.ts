@@ -175,6 +175,11 @@ test.each<[Wire, object, object]>([
     { modalities: ['image'] },
     one('modalities', 'image_output_per_1m', { image_output_tokens: PICTURE_TOKENS }),
   ],
+  [
+    'chat',
+    { modalities: ['image'], n: 3, best_of: 2 },
+    one('modalities', 'image_output_per_1m', { image_output_tokens: 3 * PICTURE_TOKENS }),
+  ],
   ['chat', { modalities: ['video'] }, one('modalities', 'video_output_per_1m', {})],
   [
     'responses',

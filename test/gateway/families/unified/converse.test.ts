@@ -64,7 +64,7 @@ const called = [
 test.each<[string, object]>([
   ['n', { n: 2 }],
   ['logprobs', { logprobs: true }],
-  ['parallel_tool_calls', { parallel_tool_calls: false }],
+  ['parallel_tool_calls', { parallel_tool_calls: false, tools: [f] }],
   ['response_format', { response_format: { type: 'json_object' } }],
   ['reasoning_effort', { reasoning_effort: 'none' }],
   ['service_tier', { service_tier: 'scale' }],

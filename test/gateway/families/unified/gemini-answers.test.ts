@@ -36,6 +36,24 @@ test('what a whole answer says is told: digits, thoughts, pictures, calls, choic
   ]);
 });
 
+test('the filter of a cloud is one, and a picture drawn in thought is no answer', () => {
+  const translator = chatOverGemini.open(false, about);
+  const parts = [
+    { thought: true, inlineData: { mimeType: 'image/png', data: 'cG5n' } },
+    { inlineData: { mimeType: 'image/png', data: 'cG5nMg==' } },
+  ];
+  const candidates = [{ index: 3, content: { parts }, finishReason: 'MODEL_ARMOR' }, { index: 0 }];
+  translator.push(Buffer.from(JSON.stringify({ candidates })));
+  const { choices } = JSON.parse(translator.end().toString());
+  expect(choices).toMatchObject([
+    { index: 3, finish_reason: 'content_filter', native_finish_reason: 'MODEL_ARMOR' },
+    { index: 0 },
+  ]);
+  expect(choices[0].message.images).toEqual([
+    { type: 'image_url', image_url: { url: 'data:image/png;base64,cG5nMg==' } },
+  ]);
+});
+
 test('choices of a stream each have their role and their end, and then it is over', () => {
   const translator = chatOverGemini.open(true, about);
   const event = (more: object) => `data: ${JSON.stringify(more)}\r\n\r\n`;
@@ -135,6 +153,8 @@ test.each<[Record<string, string>, object, string | undefined]>([
   [{ 'x-gemini-service-tier': 'flex' }, { trafficType: 'ON_DEMAND' }, 'flex'],
   [{}, { trafficType: 'ON_DEMAND_PRIORITY' }, 'priority'],
   [{}, { trafficType: 'PROVISIONED_THROUGHPUT' }, undefined],
+  [{ 'x-gemini-service-tier': 'unspecified' }, {}, 'default'],
+  [{}, { serviceTier: 'SERVICE_TIER_UNSPECIFIED' }, 'default'],
   [{}, {}, undefined],
 ])('with the headers %j and the usage %j the tier %s served', (headers, meta, tier) => {
   expect(servedTier(headers, meta)).toBe(tier);

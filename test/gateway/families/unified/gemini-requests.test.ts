@@ -68,6 +68,8 @@ test.each<[object, object]>([
     calling({ mode: 'VALIDATED' }),
   ],
   [{ tools: [f], parallel_tool_calls: true }, { tools: declared }],
+  [{ parallel_tool_calls: false }, {}],
+  [{ parallel_tool_calls: false, tools: [] }, {}],
 ])('%j is %j there', async (more, there) => {
   expect(await said(more)).toEqual({ contents, ...there });
 });
@@ -86,7 +88,7 @@ test.each<[string, string, object]>([
 test.each<[string, object]>([
   ['reasoning_effort', { reasoning_effort: 'none' }],
   ['reasoning_effort', { reasoning_effort: 'xhigh' }],
-  ['parallel_tool_calls', { parallel_tool_calls: false }],
+  ['parallel_tool_calls', { parallel_tool_calls: false, tools: [f] }],
   ['logprobs', { logprobs: true }],
   ['logit_bias', { logit_bias: { 5: 1 } }],
   ['verbosity', { verbosity: 'low' }],

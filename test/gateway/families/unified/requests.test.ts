@@ -26,6 +26,8 @@ const tool = (parameters: unknown) => ({
   tools: [{ type: 'function', function: { name: 'x', parameters } }],
 });
 
+const png_part = { type: 'image_url', image_url: { url: 'data:image/png;base64,cG5n' } };
+
 test.each<[unknown, object]>([
   [{}, { type: 'object' }],
   [undefined, { type: 'object', properties: {} }],
@@ -168,6 +170,11 @@ test.each<[object, string]>([
     { messages: [...hello, { role: 'assistant', function_call: { name: 'x' } }] },
     'messages[1].function_call',
   ],
+  [
+    { messages: [...hello, { role: 'assistant', content: 'x', images: [{ type: 'image_url' }] }] },
+    'messages[1].images',
+  ],
+  [{ messages: [{ role: 'system', content: [png_part] }, ...hello] }, 'messages[0].content'],
   [{ messages: [{ role: 'constructor', content: 'x' }] }, 'messages[0].role'],
 ])('%j has no word there', async (more, param) => {
   expect(await refused(more)).toBe(param);
