@@ -167,7 +167,11 @@ class Chunks {
     this.tier = servedTier(this.headers, event.usageMetadata) ?? this.tier;
     this.meta = largest(this.meta, event.usageMetadata);
     const candidates = candidatesOf(event);
-    if (candidates.length === 0 && event.usageMetadata == null) return foreign(event);
+    if (candidates.length === 0 && event.usageMetadata == null) {
+      const failure = foreign(event);
+      this.has_failed ||= failure.length > 0;
+      return failure;
+    }
     const texts = candidates.flatMap((candidate) => this.candidate(candidate));
     if (event.usageMetadata != null) this.has_all_usage = this.hasEnded();
     return texts;

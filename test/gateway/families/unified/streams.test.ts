@@ -80,8 +80,10 @@ test.each([
   expect(text).toContain('"native_finish_reason":"NO_CANDIDATES"');
   expect(text).toMatch(/"prompt_tokens":7,"completion_tokens":0[^\n]*\n\ndata: \[DONE\]\n\n$/);
   expect(told('gemini', frame(event), true)).toBe('');
-  const failed = frame({ error: { message: 'overloaded' } });
-  expect(told('gemini', frame(event) + failed)).toBe(failed);
+  for (const words of [{ error: { message: 'overloaded' } }, { message: 'overloaded' }]) {
+    const failed = frame(words);
+    expect(told('gemini', frame(event) + failed)).toBe(failed);
+  }
 });
 
 test('converse: usage without a message is an empty choice', () => {
