@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { one } from '../../domain/sql';
+import { burst, makeDestination, type NoticeWorld, openNoticeWorld } from '../notices/world';
 import { createCheckout, makeBuyer, openSandboxes } from '../support/payments/world';
 import { until } from '../support/until';
-import { burst, makeDestination, type NoticeWorld, openNoticeWorld } from '../notices/world';
 
 let world: NoticeWorld;
 let closeSandboxes: () => void;
