@@ -926,9 +926,3 @@ begin
     from jsonb_array_elements(p_named) as e (value)
     cross join lateral (select keeper_of(p_org_id, e.value) as provider offset 0) as k);
 end $$;
-
--- What of a reserve makes it the same as another one. Whether a gateway knows of own keys is its version, and not the client's request.
-create or replace function body_digest(p_item jsonb) returns text language sql stable as $$
-  select encode(sha256(convert_to(jsonb_strip_nulls(p_item - '{request_id,secret_id,wallet_id,cost_ticket_id,own_keys}'::text[])::text,
-    'utf8')), 'hex')
-$$;

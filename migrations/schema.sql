@@ -2073,6 +2073,13 @@ returns numeric language sql immutable as $$
     p.minimum * 1000000000) end
 $$;
 
+-- Tells the body of a reserve from another: jsonb has one text for one content, whatever the order
+-- of its keys. What may differ in a repeat is left out.
+create function body_digest(p_item jsonb) returns text language sql stable as $$
+  select encode(sha256(convert_to(jsonb_strip_nulls(p_item - '{request_id,secret_id,wallet_id,cost_ticket_id}'::text[])::text,
+    'utf8')), 'hex')
+$$;
+
 -- Says why an item may hold nothing, however much money there is; null if money alone decides.
 -- `p_room` is the rest of the key's budget and `p_made` are the holds of this batch so far. Caps on
 -- agents are judged afterwards, by judge_caps.
@@ -2908,13 +2915,6 @@ returns text language sql stable as $$
   select s.provider_key_id from jsonb_to_recordset(p_named -> 'ids') as i (kind text, id text)
   join stored_ids s on s.org_id = p_org_id and s.kind = i.kind and s.id = i.id and s.provider = p_provider
   order by s.provider_key_id nulls last limit 1
-$$;
-
--- What of a reserve makes it the same as another one. Whether a gateway knows of own keys is its
--- version, and not the client's request.
-create function body_digest(p_item jsonb) returns text language sql stable as $$
-  select encode(sha256(convert_to(jsonb_strip_nulls(p_item - '{request_id,secret_id,wallet_id,cost_ticket_id,own_keys}'::text[])::text,
-    'utf8')), 'hex')
 $$;
 
 -- What a usage costs at most. If the provider chooses the tier, it is the dearest one that is
