@@ -223,7 +223,7 @@ function wantsCsv({ http }: Ctx): boolean {
   return http.accepts('application/json', 'text/csv') === 'text/csv';
 }
 
-/** A file that leaves groups out says so in a header, too. */
+/** A file that leaves groups out says so in a header, and in a last line unless it is by tag. */
 function csv({ http }: Ctx, text: string, truncated: boolean): void {
   http.type = 'text/csv; charset=utf-8';
   http.attachment('spend.csv');

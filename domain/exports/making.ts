@@ -181,7 +181,7 @@ function fixing(kinds: readonly KindName[]): string {
         select o.id, o.name, null as email from organizations o where :org_id::text is null or o.id = :org_id
         union all select t.id, t.name, null from teams t where :org_id::text is null or t.org_id = :org_id
         union all select a.id, a.name, null from agents a where :org_id::text is null or a.org_id = :org_id
-        union all select k.id, k.name, null from tokens k where :org_id::text is null or k.org_id = :org_id or k.org_id is null
+        union all select k.id, k.name, null from tokens k where (:org_id::text is null or k.org_id = :org_id or k.org_id is null) and k.purpose = 'key'
         union all select u.id, u.name, u.email from users u
           where :org_id::text is null or exists (select from memberships m where m.org_id = :org_id and m.user_id = u.id)
       ) as q where :has_names

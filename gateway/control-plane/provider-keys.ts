@@ -85,7 +85,6 @@ export function openProviderKeys(
       const is_fresh =
         found !== undefined && now() - found.since < Math.min(found.life_ms, most_ms);
       if (is_fresh && isMeant(found.answer, meant)) return found.answer;
-      forget(name);
       let answer = await ask(name, wanted);
       // Another call may have asked before the key was replaced.
       if (!isMeant(answer, meant)) answer = await ask(name, wanted);

@@ -143,9 +143,9 @@ async function pause({ onClientGone }: Funded, ms: number): Promise<void> {
 }
 
 function allOpen({ candidates, request }: Funded): AppError {
-  // Their provider works; it refuses whoever asks.
-  const refusal = candidates.flatMap(({ target }) => target.troubles?.refusal ?? [])[0];
-  if (refusal !== undefined) return refusal;
+  const refusals = candidates.flatMap(({ target }) => target.troubles?.refusal ?? []);
+  // Where another one merely fails, a repeat may help.
+  if (refusals[0] !== undefined && refusals.length === candidates.length) return refusals[0];
   const soonest = Math.min(...candidates.map(({ target }) => target.breaker.opensIn()));
   return new AppError(
     'unavailable',

@@ -106,13 +106,14 @@ function clientHeaders({ ctx }: Sendable, wire: Wire) {
   return { headers, betas, refused };
 }
 
-// Of each target, what the log has been told of: a member of every request is told of once.
+// Of each target and own key, what the log has been told of: a member of every request is told of
+// once. By the circuit, as each call by an own key has a target of its own.
 const left_out = new WeakMap<object, Set<string>>();
 const LEFT_OUT_MAX = 100;
 
 function noteLeftOut({ gateway }: Sendable, { target }: Candidate, names: readonly string[]) {
-  const known = left_out.get(target) ?? new Set<string>();
-  left_out.set(target, known);
+  const known = left_out.get(target.breaker) ?? new Set<string>();
+  left_out.set(target.breaker, known);
   const news = names.filter((name) => !known.has(name)).slice(0, LEFT_OUT_MAX - known.size);
   if (news.length === 0) return;
   for (const name of news) known.add(name);

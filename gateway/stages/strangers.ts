@@ -4,7 +4,8 @@ import type { Candidate } from '../upstreams/target';
 // A provider may answer by another model than was asked: a router, or a name that it lends.
 
 const SHOWN_CHARACTERS = 200;
-// Of each target, what the log has been told of.
+// Of each target and own key, what the log has been told of: by the circuit, as each call by an own
+// key has a target of its own.
 const told = new WeakMap<object, Set<string>>();
 const TOLD_MAX = 100;
 
@@ -31,8 +32,8 @@ export function noteAnswered(call: Funded, candidate: Candidate, answered: strin
   if (!isStranger(answered, [model, upstream, call.request.model])) return;
   const shown = answered.slice(0, SHOWN_CHARACTERS).replaceAll(/[^\x20-\x7e]/g, '?');
   call.answered_model = shown;
-  const known = told.get(target) ?? new Set<string>();
-  told.set(target, known);
+  const known = told.get(target.breaker) ?? new Set<string>();
+  told.set(target.breaker, known);
   const name = `${model} ${shown}`;
   if (known.has(name) || known.size >= TOLD_MAX) return;
   known.add(name);
