@@ -45,8 +45,9 @@ export function CsvButton<Item>({
     setReading(true);
     try {
       const { items, is_whole } = await readWhole(read, { signal });
-      save(`${file}.csv`, csvText(await withNames(columns, items), items));
+      const named = await withNames(columns, items);
       signal.throwIfAborted();
+      save(`${file}.csv`, csvText(named, items));
       if (!is_whole)
         notifications.show({
           title: `The file has the first ${ROWS_MAX} rows`,
