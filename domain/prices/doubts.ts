@@ -145,8 +145,10 @@ function unpaid({ amounts, tiers, service_tiers }: ListedPrice): string[] {
     ...Object.entries(service_tiers).map(([name, list]) => [`${name}: `, list.amounts] as const),
   ] as const;
   return lists.flatMap(([before, list]) =>
-    Object.entries(parents).flatMap(([name, [parent]]) => {
-      const whole = list[parent] ?? amounts[parent] ?? '0';
+    Object.entries(parents).flatMap(([name, chain]) => {
+      // The nearest one that says something, as for tokens that are written for an hour.
+      const parent = chain.find((one) => (list[one] ?? amounts[one]) !== undefined);
+      const whole = (parent && (list[parent] ?? amounts[parent])) ?? '0';
       if (list[name as keyof typeof parents] !== '0' || whole === '0') return [];
       return [`${before}${name} is 0, and ${parent} is ${whole}`];
     }),

@@ -71,8 +71,7 @@ const nothing_more: ReadonlySet<string> = new Set();
  */
 export function refuseOthers(body: Body, more: ReadonlySet<string> = nothing_more): void {
   for (const [name, value] of Object.entries(body)) {
-    if (value == null || said.has(name) || more.has(name)) continue;
-    if (left_out.get(name)?.(value) === true) continue;
+    if (said.has(name) || more.has(name) || isSilent(name, value)) continue;
     throw unavailable(shown(name), left_out.has(name) ? `This "${name}"` : `"${shown(name)}"`);
   }
 }

@@ -51,6 +51,13 @@ test('tokens of a cache that would cost nothing ask, whether new or from an amou
   }
 });
 
+test('an hour of a cache that would cost nothing asks, also where no shorter one is listed', async () => {
+  const rows = await prices.rowsOf({
+    m: { ...usual, cache_creation_input_token_cost_above_1hr: 0 },
+  });
+  expect(rows.m?.doubts).toEqual(['cache_write_1h_per_1m is 0, and input_per_1m is 1']);
+});
+
 test('a zero that OpenRouter writes for a model without a cache leaves the price of its input', async () => {
   const pricing = { prompt: '0.000003', completion: '0.000015', input_cache_read: '0' };
   const text = JSON.stringify({ data: [{ id: 'a/m', pricing }] });
