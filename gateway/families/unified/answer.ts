@@ -1,6 +1,6 @@
 import { type Body, isObject, listOf, stringOf } from '../../wire/values';
 import type { Measured } from '../reader';
-import { toUsage } from './completion';
+import { errorOf, toUsage } from './completion';
 import { foreign } from './events';
 
 const finish_reasons = new Map<unknown, string>([
@@ -148,9 +148,4 @@ function argumentsOf(input: string | undefined): string {
 
 function finishOf({ stop_reason }: Body): string {
   return finish_reasons.get(stop_reason) ?? 'stop';
-}
-
-function errorOf(error: unknown): Body {
-  const { type = 'api_error', message = '' } = isObject(error) ? error : {};
-  return { message, type, param: null, code: type };
 }

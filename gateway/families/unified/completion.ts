@@ -1,7 +1,7 @@
 import { AppError } from '../../../domain/errors';
 import type { Usage } from '../../../domain/ledger/calls';
 import { isPlainObject, parseExact } from '../../wire/exact';
-import type { Body } from '../../wire/values';
+import { type Body, isObject } from '../../wire/values';
 import type { Measured, Told } from '../reader';
 import type { Translator } from '../translation';
 
@@ -108,4 +108,10 @@ function sharesOf(usage: Usage, side: 'input' | 'output'): Body {
     if (count) shares[`${kind}_tokens`] = count;
   }
   return shares;
+}
+
+/** An error that a stream names, `{type, message}`, as OpenAI's wire says it. */
+export function errorOf(error: unknown): Body {
+  const { type = 'api_error', message = '' } = isObject(error) ? error : {};
+  return { message, type, param: null, code: type };
 }

@@ -4,7 +4,7 @@ import { type Body, countOf, isObject, listOf, stringOf } from '../../wire/value
 import type { Told } from '../reader';
 import type { Translation, Translator } from '../translation';
 import { withinTotals } from '../usage';
-import { now, readObject, tellUsage, toUsage, translateWhole } from './completion';
+import { errorOf, now, readObject, tellUsage, toUsage, translateWhole } from './completion';
 import { toConverse } from './converse-request';
 import { foreign, translateEvents } from './events';
 
@@ -153,7 +153,7 @@ class Chunks {
       // Its last event: a connection that breaks behind it takes nothing away.
       return this.end();
     }
-    return name === 'error' ? [JSON.stringify({ error: errorOf(event) })] : foreign(event);
+    return name === 'error' ? [JSON.stringify({ error: errorOf(event.error) })] : foreign(event);
   }
 
   end(): string[] {
@@ -205,11 +205,6 @@ class Chunks {
   private text(more: Body): string {
     return JSON.stringify({ ...this.head, ...this.tier, ...more });
   }
-}
-
-function errorOf({ error }: Body): Body {
-  const { type = 'api_error', message = '' } = isObject(error) ? error : {};
-  return { message, type, param: null, code: type };
 }
 
 function streamed(model: string): Translator {
