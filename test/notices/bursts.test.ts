@@ -32,7 +32,7 @@ test('of 200 tickets in a burst the first does not wait for the others, over ten
     { org_id: tenant.org_id },
   );
   const [, first] = world.receiver.arrivals.filter((one) => one.path === path);
-  // All parts share this process with the burst, so this is no measure of the second that is promised.
+  // All parts share this process with the burst: this does not measure the promised second.
   expect(Date.parse(first?.at ?? '') - began.getTime()).toBeLessThan(8_000);
   const total = () => countsAt(path).reduce((sum, count) => sum + count, 0);
   await until(() => total() >= 200, 40_000);
