@@ -100,9 +100,10 @@ const api_key = new RegExp(
   'g',
 );
 
-// With its body, so that a redaction takes the key and not its title.
+// With its body, so that a redaction takes the key and not its title. A text that ends in the
+// beginning of the last line is one match with it: the rest of that line may follow.
 const private_key =
-  /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[\w+/=\s\\:,.]|-(?!----END))*(?:-----END [A-Z ]{0,30}PRIVATE KEY-----)?/g;
+  /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----(?:[\w+/=\s\\:,.]|-(?!----END))*(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|-----END[A-Z ]{0,45}-{0,4}$)?/g;
 
 function matched(regex: RegExp, text: string, from: number): Range[] {
   const found: Range[] = [];

@@ -88,7 +88,7 @@ export class Strand {
     const { matches, safe } = this.inspector.look(this.text, this.from - this.base, is_final);
     const blocking = this.redacts ? undefined : matches.find(({ is_open }) => !is_open);
     if (blocking !== undefined) return blocking.rule;
-    const limit = is_final ? decided(matches, safe) : this.wholeFrom(decided(matches, safe));
+    const limit = is_final ? decided(matches, safe) : this.wholeDecided(matches, safe);
     if (this.text.length - limit > HELD_MAX) return this.overflow(matches);
     if (this.redacts) this.redact(matches, limit);
     this.advance(limit, next);
@@ -99,7 +99,11 @@ export class Strand {
   private overflow(matches: readonly Match[]): string | undefined {
     const stretched = matches.find(({ is_open }) => is_open);
     if (stretched !== undefined) return stretched.rule;
-    const limit = this.text.length - HELD_MAX / 2;
+    let limit = this.text.length - HELD_MAX / 2;
+    // A match is taken out whole, wherever it began.
+    for (const { start, end } of matches.toSorted((a, b) => a.start - b.start)) {
+      if (start < limit) limit = Math.max(limit, end);
+    }
     if (this.redacts) this.redact(matches, limit);
     this.advance(limit);
     return undefined;
@@ -140,6 +144,18 @@ export class Strand {
   private wholeTo(place: number): number {
     const run = this.runBefore(place);
     return place < this.text.length && run % 2 === 1 ? place - 1 : place;
+  }
+
+  /**
+   * The place before which all is decided, and which lies in no escape. Where it steps back out of
+   * an escape, a match that ended with that escape waits too.
+   */
+  private wholeDecided(matches: readonly Match[], safe: number): number {
+    let limit = decided(matches, safe);
+    for (let whole = this.wholeFrom(limit); whole < limit; whole = this.wholeFrom(limit)) {
+      limit = decided(matches, whole);
+    }
+    return limit;
   }
 
   private runBefore(place: number): number {

@@ -138,9 +138,17 @@ const rules = {
     'email',
     'credit_card',
     'us_ssn',
+    'iban',
+    'api_key',
+    'jwt',
+    'private_key',
     { name: 'ticket', pattern: 'OPS-\\d{3}', max_length: 8 },
   ],
 };
+function pem(body: string): string {
+  return `-----BEGIN RSA PRIVATE KEY-----\n${body}\n-----END RSA PRIVATE KEY-----`;
+}
+
 const samples = fc
   .array(
     fc.constantFrom(
@@ -164,6 +172,15 @@ const samples = fc
       '\ud83d\udc4b',
       '.',
       '\\',
+      'sk-',
+      'abcdefghij',
+      'eyJabcdefgh',
+      'DE89 3704 0044',
+      ' 0532 0130 00',
+      '-----BEGIN ',
+      'PRIVATE KEY',
+      '-----',
+      '-----END ',
     ),
     { maxLength: 12 },
   )
@@ -217,6 +234,25 @@ test('however a text is cut, a stream is redacted as the whole is', () => {
     }),
     { numRuns: 2_000 },
   );
+});
+
+test.each([
+  ['a key of few bytes', `a ${pem('A'.repeat(64))} b`],
+  ['an address that an escape without meaning ends', 'a@b.org\\x 1111 1111'],
+  ['a key longer than what is held', `${pem('A'.repeat(20_000))}x`],
+  ['a key longer than what is held, and another address', `${pem('A'.repeat(20_000))}x a@b.org.`],
+])('in a stream, %s is redacted as in the whole, wherever it is cut', (_, text) => {
+  const dlp = dlpOf(rules, 'redact');
+  const whole = checkText(dlp, text).text;
+  expect(whole).toContain('[redacted]');
+  const last = Math.min(text.length, 64);
+  for (let at = 0; at <= last; at += 1) {
+    for (const place of [at, text.length - at]) {
+      const { given, rule } = streamed(dlp, cut(text, [place]));
+      // What goes on without end blocks, as no more of it can be held.
+      expect(given).toBe(rule === undefined ? whole : '');
+    }
+  }
 });
 
 test('wherever a stream of bytes is cut in two, no part of the phrase leaves the guard', () => {
