@@ -33,15 +33,17 @@ export async function main(args: string[]): Promise<void> {
   const { urls, is_json, ...given } = read(args);
   const started_at = performance.now();
   const found: Found[] = [];
-  const places: Place[] = [];
+  const found_places: Place[] = [];
   const healths = urls.map((url) =>
     timed('health', async () => {
       const place = await placeAt(url);
-      places.push(place);
+      found_places.push(place);
       return `${url} is the ${place.kind} ${place.version}`;
     }),
   );
   found.push(...(await Promise.all(healths)));
+  // In the order in which they were named, whichever answered first.
+  const places = found_places.toSorted((a, b) => urls.indexOf(a.url) - urls.indexOf(b.url));
   const apis = places.filter(({ kind }) => kind === 'api');
   const gateways = places.filter(({ kind }) => kind === 'gateway');
   if (apis[0] === undefined || gateways.length === 0) {

@@ -29,7 +29,7 @@ afterAll(async () => {
 });
 
 beforeEach(async () => {
-  inbox.deliveries.length = 0;
+  await inbox.clear(url);
   await fetch(`${url}/sandbox/faults`, { method: 'DELETE' });
 });
 

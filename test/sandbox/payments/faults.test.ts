@@ -51,8 +51,8 @@ afterAll(async () => {
 });
 
 beforeEach(async () => {
-  inbox.deliveries.length = 0;
   inbox.answer = () => 200;
+  await inbox.clear(url_a, url_b);
   for (const url of [url_a, url_b]) await fetch(`${url}/sandbox/faults`, { method: 'DELETE' });
 });
 

@@ -72,6 +72,8 @@ export interface Inbox {
   answer: (delivery: Delivery) => number;
   /** The first delivery of a type, waited for. */
   first(type: string): Promise<Delivery>;
+  /** Empties it once these providers have delivered all events of the test before. */
+  clear(...providers: string[]): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -93,6 +95,15 @@ export async function openInbox(): Promise<Inbox> {
       const found = () => inbox.deliveries.find(({ type }) => type === wanted);
       await until(() => found() !== undefined);
       return found() as Delivery;
+    },
+    async clear(...providers) {
+      for (const url of providers) {
+        await until(async () => {
+          const { events } = await operator<{ events: { state: string }[] }>(url, 'events');
+          return events.every(({ state }) => state === 'ended');
+        });
+      }
+      inbox.deliveries.length = 0;
     },
     close: () => close(server),
   };
