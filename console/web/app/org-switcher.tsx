@@ -56,7 +56,7 @@ function OperatorSwitcher({ me }: { me: Me }) {
   return (
     <Menu width={260}>
       <Menu.Target>
-        <Button variant="default" size="xs">
+        <Button variant="default" size="xs" miw={0} classNames={{ label: 'ellipsis' }}>
           {label}
         </Button>
       </Menu.Target>

@@ -66,7 +66,7 @@ function Frame({ me }: { me: Me }) {
           Skip to the content
         </a>
         <Group h="100%" px="md" justify="space-between" wrap="nowrap" gap="xs">
-          <Group gap="xs" wrap="nowrap">
+          <Group gap="xs" wrap="nowrap" miw={0}>
             <Burger
               opened={is_open}
               onClick={toggle}

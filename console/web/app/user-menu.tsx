@@ -16,7 +16,13 @@ export function UserMenu({ me }: { me: Me }) {
   return (
     <Menu position="bottom-end">
       <Menu.Target>
-        <Button variant="subtle" size="xs" maw={200}>
+        <Button
+          variant="subtle"
+          size="xs"
+          maw="min(200px, 40vw)"
+          flex="none"
+          classNames={{ label: 'ellipsis' }}
+        >
           {me.user?.name ?? (me.is_operator ? 'Operator' : 'A key')}
         </Button>
       </Menu.Target>

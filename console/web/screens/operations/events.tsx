@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { type Answer, call, type Query } from '../../api/client';
 import { reading } from '../../api/queries';
 import { PART_ROWS, type ReadPart } from '../../api/whole';
+import { type EventType, event_types } from '../../operations/event-types';
 import { CopyId } from '../../parts/copy-id';
 import { CsvButton } from '../../parts/csv';
 import { type Column, DataTable } from '../../parts/data-table';
@@ -17,40 +18,14 @@ import { listed } from '../../parts/lists';
 import { Name } from '../../parts/names';
 import { Page } from '../../parts/page';
 import { Empty } from '../../parts/states';
-import { Time } from '../../parts/time';
-import { useMe } from '../../session/me';
+import { Time, timeText } from '../../parts/time';
+import { useMe, useZone } from '../../session/me';
 
 type Happened = Answer<'GET /api/events'>['events'][number];
-type Type = Happened['type'];
 
 const LOOK_MS = 10_000;
-const types: readonly Type[] = [
-  'request.completed',
-  'request.blocked',
-  'request.refused',
-  'request.bounded',
-  'cost_ticket.created',
-  'cost_ticket.resolved',
-  'cost_ticket.exceeded',
-  'budget.threshold',
-  'wallet.balance_low',
-  'payment.completed',
-  'payment.failed',
-  'payment.refunded',
-  'rate_limit.checked',
-  'rate_limit.exceeded',
-  'rate_limit.circuit_open',
-  'reservation.expired',
-  'settlement.bounded',
-  'settlement.tier_unpriced',
-  'key.issued',
-  'key.expiring',
-  'export.completed',
-  'export.failed',
-  'notice.disabled',
-];
 const shape = {
-  type: oneOf(...types),
+  type: oneOf(...event_types),
   action: text,
   agent_id: text,
   request_id: text,
@@ -63,7 +38,7 @@ const columns: Column<Happened>[] = [
   { title: 'What', cell: ({ type }) => <span className="nowrap">{type}</span> },
   { title: 'Action', cell: ({ action }) => <span className="wrap">{action ?? '–'}</span> },
   { title: 'Whose', cell: (event) => <Whose event={event} /> },
-  { title: 'In short', cell: ({ payload }) => <span className="wrap">{shortOf(payload)}</span> },
+  { title: 'In short', cell: ({ payload }) => <Short payload={payload} /> },
   { title: 'Request', cell: ({ request_id }) => request_id && <CopyId value={request_id} /> },
 ];
 
@@ -120,9 +95,9 @@ function Inside() {
         <Select
           label="What"
           placeholder="anything"
-          data={[...types]}
+          data={[...event_types]}
           value={filters.type ?? null}
-          onChange={(type) => set({ type: (type ?? undefined) as Type | undefined })}
+          onChange={(type) => set({ type: (type ?? undefined) as EventType | undefined })}
           clearable
           clearButtonProps={{ 'aria-label': 'Show anything' }}
           searchable
@@ -242,15 +217,19 @@ function Whose({ event }: { event: Happened }) {
   return id === null ? <span>–</span> : <Name id={id} />;
 }
 
+const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
+
 /** The first plain values of a payload. */
-function shortOf(payload: Record<string, unknown>): string {
-  const plain = Object.entries(payload).filter(
-    ([name, value]) => ['string', 'number'].includes(typeof value) && !name.endsWith('_id'),
-  );
-  return plain
+function Short({ payload }: { payload: Record<string, unknown> }) {
+  const zone = useZone();
+  const said = Object.entries(payload)
+    .filter(([name, value]) => ['string', 'number'].includes(typeof value) && !name.endsWith('_id'))
     .slice(0, 4)
-    .map(([name, value]) => `${name} ${value}`)
-    .join(', ');
+    .map(([name, value]) => {
+      const text = String(value);
+      return `${name.replaceAll('_', ' ')} ${moment.test(text) ? timeText(text, zone) : text}`;
+    });
+  return <span className="wrap">{said.join(', ')}</span>;
 }
 
 const csv = [
