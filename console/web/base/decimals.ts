@@ -3,17 +3,6 @@
 
 const DECIMALS = 9;
 
-/**
- * The number that a field for numbers holds; undefined while it is empty or no number. Such a field
- * gives text for what ends in a point or a zero after it, until it is left.
- */
-export function typedNumber(typed: number | string): number | undefined {
-  if (typeof typed === 'number') return Number.isFinite(typed) ? typed : undefined;
-  const text = typed.replaceAll(' ', '');
-  const number = Number(text);
-  return text !== '' && Number.isFinite(number) ? number : undefined;
-}
-
 /** To a whole unit of the currency's smallest coin, `digits` after the point, and never less. */
 export function roundedUp(amount: number, digits: number): number {
   const step = 10n ** BigInt(DECIMALS - digits);

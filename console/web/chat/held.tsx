@@ -1,10 +1,12 @@
-import { Alert, Button, Group, Loader, NumberInput, Text } from '@mantine/core';
+import { Alert, Button, Group, Loader, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
-import { roundedUp, typedNumber } from '../base/decimals';
+import { roundedUp } from '../base/decimals';
+import { typedNumber } from '../base/typed';
+import { AmountInput } from '../parts/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { LinkButton } from '../parts/link';
 import { inputDigits, Money, moneyText } from '../parts/money';
@@ -89,13 +91,13 @@ function TopUpHere({
         You pay at the payment provider and come back. The money goes to your organization's wallet,
         and your message is answered.
       </Text>
-      <NumberInput
+      <AmountInput
         label={`Amount in ${currency}`}
         description={settings && `From ${moneyText(min, currency)} to ${moneyText(max, currency)}`}
+        currency={currency}
         value={amount}
         onChange={setAmount}
-        decimalScale={inputDigits(currency)}
-        thousandSeparator=" "
+        digits={inputDigits(currency)}
         data-autofocus
       />
     </FormModal>

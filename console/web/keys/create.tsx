@@ -1,8 +1,9 @@
-import { NumberInput, Select, TagsInput, TextInput } from '@mantine/core';
+import { Select, TagsInput, TextInput } from '@mantine/core';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { refresh } from '../api/queries';
-import { typedNumber } from '../base/decimals';
+import { typedNumber } from '../base/typed';
+import { AmountInput } from '../parts/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { TeamSelect } from '../parts/team-select';
 import { may, useMe } from '../session/me';
@@ -99,14 +100,11 @@ export function CreateDialog({
         value={models}
         onChange={setModels}
       />
-      <NumberInput
+      <AmountInput
         label="Budget"
         description="The most that it may spend in all; empty: no bound of its own."
         value={budget}
         onChange={setBudget}
-        min={0}
-        decimalScale={9}
-        thousandSeparator=" "
       />
       <Select label="It lives" data={lives} value={life} onChange={setLife} allowDeselect={false} />
     </FormModal>

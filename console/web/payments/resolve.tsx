@@ -1,9 +1,10 @@
-import { NumberInput, Select, Text, Textarea } from '@mantine/core';
+import { Select, Text, Textarea } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { refresh } from '../api/queries';
-import { typedNumber } from '../base/decimals';
+import { typedNumber } from '../base/typed';
+import { AmountInput } from '../parts/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { Money } from '../parts/money';
 import { wordsOfRefusal } from './refusals';
@@ -64,7 +65,9 @@ export function ResolveDialog({
       submit={submit}
       label="Decide"
       is_ready={
-        action !== undefined && reason.trim() !== '' && (!needs_amount || Number(amount) > 0)
+        action !== undefined &&
+        reason.trim() !== '' &&
+        (!needs_amount || (typedNumber(amount) ?? 0) > 0)
       }
     >
       <Text>
@@ -90,13 +93,12 @@ export function ResolveDialog({
         data-autofocus
       />
       {needs_amount && (
-        <NumberInput
+        <AmountInput
           label={`Credit in ${currency}`}
           description={`The buyer paid in ${captured_currency ?? 'another currency'}.`}
+          currency={currency}
           value={amount}
           onChange={setAmount}
-          min={0}
-          decimalScale={9}
         />
       )}
       <Textarea

@@ -1,9 +1,11 @@
-import { Alert, Button, Group, NumberInput, Select, Stack, Text } from '@mantine/core';
+import { Alert, Button, Group, Select, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useRef, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { intentKey, isOther, reading } from '../api/queries';
-import { roundedUp, typedNumber } from '../base/decimals';
+import { roundedUp } from '../base/decimals';
+import { typedNumber } from '../base/typed';
+import { AmountInput } from '../parts/amount-input';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { inputDigits, Money, moneyText } from '../parts/money';
 import { Page } from '../parts/page';
@@ -86,7 +88,11 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
   const [is_busy, setBusy] = useState(false);
   const key = useRef(intentKey());
   const typed = typedNumber(amount);
-  const is_fit = typed !== undefined && typed >= min && typed <= max;
+  const is_fit =
+    typed !== undefined &&
+    typed >= min &&
+    typed <= max &&
+    roundedUp(typed, inputDigits(currency)) === typed;
   const is_ready = is_fit && target !== null;
   const submit = async (event: FormEvent) => {
     event.preventDefault();
@@ -116,13 +122,13 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
             </Button>
           ))}
         </Group>
-        <NumberInput
+        <AmountInput
           label={`Amount in ${currency}`}
           description={`From ${moneyText(min, currency)} to ${moneyText(max, currency)}`}
+          currency={currency}
           value={amount}
           onChange={setAmount}
-          decimalScale={inputDigits(currency)}
-          thousandSeparator=" "
+          digits={inputDigits(currency)}
           error={typed !== undefined && !is_fit ? 'This is outside what is allowed.' : undefined}
         />
         <Select

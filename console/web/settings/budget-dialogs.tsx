@@ -1,10 +1,11 @@
-import { NumberInput, Select, Text } from '@mantine/core';
+import { Select, Text } from '@mantine/core';
 import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
-import { typedNumber } from '../base/decimals';
+import { typedNumber } from '../base/typed';
+import { AmountInput } from '../parts/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { useMe } from '../session/me';
 
@@ -95,13 +96,11 @@ export function BudgetDialog({
           )}
         </>
       )}
-      <NumberInput
+      <AmountInput
         label={`Limit in ${currency}`}
+        currency={currency}
         value={limit}
         onChange={setLimit}
-        min={0}
-        decimalScale={9}
-        thousandSeparator=" "
         required
       />
       <Select

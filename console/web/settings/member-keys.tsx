@@ -4,7 +4,9 @@ import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { typedNumber } from '../base/typed';
 import { act } from '../parts/act';
+import { AmountInput } from '../parts/amount-input';
 import { Failure, LoadingRows } from '../parts/states';
 import { may, useMe } from '../session/me';
 
@@ -39,12 +41,16 @@ function Form({ id, rules }: { id: string; rules: Rules }) {
   const [change, setChange] = useState<Partial<Rules>>({});
   const [is_busy, setBusy] = useState(false);
   const now = { ...rules, ...change };
+  const [budget, setBudget] = useState<number | string>(rules.max_budget ?? '');
+  const max_budget = typedNumber(budget) ?? null;
+  const is_whole = max_budget !== null || String(budget).trim() === '';
+  const is_changed = Object.keys(change).length > 0 || max_budget !== rules.max_budget;
   const set = (one: Partial<Rules>) => setChange({ ...change, ...one });
   const save = async (event: FormEvent) => {
     event.preventDefault();
     setBusy(true);
     await act(async () => {
-      await call('PUT /api/member-keys/:id', { names: { id }, body: now });
+      await call('PUT /api/member-keys/:id', { names: { id }, body: { ...now, max_budget } });
       setChange({});
       await refresh('/api/member-keys');
       notifications.show({ message: 'The rule for keys of members is saved.' });
@@ -70,14 +76,12 @@ function Form({ id, rules }: { id: string; rules: Rules }) {
               max={1_000}
               allowDecimal={false}
             />
-            <NumberInput
+            <AmountInput
               label={`What one key may spend in all${currency ? `, in ${currency}` : ''}`}
               description="Empty: no bound of its own."
-              value={now.max_budget ?? ''}
-              onChange={(value) => set({ max_budget: typeof value === 'number' ? value : null })}
-              min={0}
-              decimalScale={9}
-              thousandSeparator=" "
+              currency={currency}
+              value={budget}
+              onChange={setBudget}
             />
             <NumberInput
               label="Days that one key lives, at most"
@@ -97,7 +101,7 @@ function Form({ id, rules }: { id: string; rules: Rules }) {
           </>
         )}
         <Group justify="flex-end">
-          <Button type="submit" loading={is_busy} disabled={Object.keys(change).length === 0}>
+          <Button type="submit" loading={is_busy} disabled={!is_whole || !is_changed}>
             Save the rule
           </Button>
         </Group>

@@ -1,10 +1,12 @@
-import { Button, Group, NumberInput, Select, Stack, Switch, Text, Title } from '@mantine/core';
+import { Button, Group, Select, Stack, Switch, Text, Title } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { type Answer, type Body, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { typedNumber } from '../base/typed';
 import { act } from '../parts/act';
+import { AmountInput } from '../parts/amount-input';
 import { CopyId } from '../parts/copy-id';
 import { Failure, LoadingRows } from '../parts/states';
 import { may, useMe } from '../session/me';
@@ -67,22 +69,25 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
   const [is_busy, setBusy] = useState(false);
   const now = { ...settings, ...change } as Settings;
   const set = (one: Change) => setChange({ ...change, ...one });
+  // What was typed, whole or not; only what is a number is a change.
+  const [typed, setTyped] = useState<Record<string, string>>({});
   const number = (name: 'reserve_buffer_pct' | 'low_balance_threshold' | 'ticket_ttl_seconds') => ({
-    value: now[name],
-    onChange: (value: number | string) => {
-      if (typeof value === 'number') set({ [name]: value });
+    value: typed[name] ?? settings[name],
+    onChange: (text: string) => {
+      setTyped({ ...typed, [name]: text });
+      set({ [name]: typedNumber(text) });
     },
-    min: 0,
-    thousandSeparator: ' ',
     // Locked, but still to be read.
     readOnly: is_locked,
   });
+  const is_whole = Object.values(typed).every((text) => typedNumber(text) !== undefined);
   const save = async (event: FormEvent) => {
     event.preventDefault();
     setBusy(true);
     await act(async () => {
       await call('PUT /api/wallet-settings/:id', { names: { id }, body: change });
       setChange({});
+      setTyped({});
       await refresh('/api/wallet-settings', '/api/me', '/api/spend', '/api/budgets');
       notifications.show({ message: 'The settings are saved.' });
     });
@@ -101,19 +106,19 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
           searchable
           readOnly={is_locked}
         />
-        <NumberInput
+        <AmountInput
           label={`A wallet is low below, in ${settings.currency}`}
+          currency={settings.currency}
           {...number('low_balance_threshold')}
-          decimalScale={9}
         />
-        <NumberInput
+        <AmountInput
           label="Held above the estimate, in per cent"
           {...number('reserve_buffer_pct')}
         />
-        <NumberInput
+        <AmountInput
           label="A ticket stays open for, in seconds"
+          digits={0}
           {...number('ticket_ttl_seconds')}
-          allowDecimal={false}
         />
         <Select
           label="Credits by hand"
@@ -134,7 +139,11 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
         />
         {!is_locked && (
           <Group justify="flex-end">
-            <Button type="submit" loading={is_busy} disabled={Object.keys(change).length === 0}>
+            <Button
+              type="submit"
+              loading={is_busy}
+              disabled={Object.keys(change).length === 0 || !is_whole}
+            >
               Save
             </Button>
           </Group>

@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
-import { typedNumber } from '../base/decimals';
+import { typedNumber } from '../base/typed';
 import { FormModal } from '../parts/form-modal';
 import { useMe } from '../session/me';
 

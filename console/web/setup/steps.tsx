@@ -1,9 +1,10 @@
-import { Autocomplete, Button, Group, NumberInput, Stack, Text, TextInput } from '@mantine/core';
+import { Autocomplete, Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call, send } from '../api/client';
 import { queries, reading, refresh } from '../api/queries';
-import { typedNumber } from '../base/decimals';
+import { typedNumber } from '../base/typed';
+import { AmountInput } from '../parts/amount-input';
 import { State } from '../parts/badge';
 import { Money } from '../parts/money';
 import { useMe } from '../session/me';
@@ -60,13 +61,17 @@ export function PriceStep({ onDone }: Step) {
     const body = {
       provider: provider.trim(),
       model: model.trim(),
-      input_per_1m: Number(input),
-      output_per_1m: Number(output),
+      input_per_1m: typedNumber(input),
+      output_per_1m: typedNumber(output),
     };
     await call('POST /api/setup/prices', { body, idempotency_key });
     await refresh('/api/setup/prices', '/api/prices', '/api/admin/prices');
   };
-  const is_ready = provider.trim() !== '' && model.trim() !== '' && input !== '' && output !== '';
+  const is_ready =
+    provider.trim() !== '' &&
+    model.trim() !== '' &&
+    typedNumber(input) !== undefined &&
+    typedNumber(output) !== undefined;
   return (
     <Stack>
       {count > 0 && (
@@ -97,22 +102,8 @@ export function PriceStep({ onDone }: Step) {
           onChange={(event) => setModel(event.currentTarget.value)}
           required
         />
-        <NumberInput
-          label="Input"
-          value={input}
-          onChange={setInput}
-          min={0}
-          decimalScale={9}
-          required
-        />
-        <NumberInput
-          label="Output"
-          value={output}
-          onChange={setOutput}
-          min={0}
-          decimalScale={9}
-          required
-        />
+        <AmountInput label="Input" value={input} onChange={setInput} required />
+        <AmountInput label="Output" value={output} onChange={setOutput} required />
       </StepForm>
     </Stack>
   );
@@ -154,13 +145,11 @@ export function WalletStep({ onDone }: Step) {
         <Text>
           Calls are paid from a wallet, before they are made. Later people top up by card.
         </Text>
-        <NumberInput
+        <AmountInput
           label={`Amount in ${wallet?.currency ?? 'its currency'}`}
+          currency={wallet?.currency}
           value={amount}
           onChange={setAmount}
-          min={0}
-          decimalScale={9}
-          thousandSeparator=" "
           required
         />
       </StepForm>

@@ -1,11 +1,13 @@
-import { Alert, NumberInput, Select, Text, Textarea } from '@mantine/core';
+import { Alert, Select, Text, Textarea } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call, Refusal } from '../api/client';
 import { nameOf } from '../api/names';
 import { reading, refresh } from '../api/queries';
-import { roundedUp, typedNumber } from '../base/decimals';
+import { roundedUp } from '../base/decimals';
+import { typedNumber } from '../base/typed';
+import { AmountInput } from '../parts/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { exactText, inputDigits, Money, moneyText } from '../parts/money';
 import { type Me, may, useMe } from '../session/me';
@@ -155,18 +157,16 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
             }}
             allowDeselect={false}
           />
-          <NumberInput
+          <AmountInput
             label={`Amount in ${shown.currency}`}
             description={`Missing: ${exactText(chosen?.shortfall ?? 0, shown.currency)}. ${sourceWords(
               chosen?.owner_type ?? 'organization',
               { is_of_team: is_exact, is_moved: source !== null },
             )}`}
             readOnly={is_exact}
+            currency={shown.currency}
             value={amount}
             onChange={setAmount}
-            min={0}
-            decimalScale={9}
-            thousandSeparator=" "
             data-autofocus
           />
           {bank && !is_bank && (

@@ -1,8 +1,10 @@
-import { NumberInput, Select, Text, TextInput } from '@mantine/core';
+import { Select, Text, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { refresh } from '../api/queries';
+import { typedNumber } from '../base/typed';
+import { AmountInput } from '../parts/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { TeamSelect } from '../parts/team-select';
 import { useMe } from '../session/me';
@@ -43,8 +45,8 @@ export function RuleDialog({
     const body = {
       name: name.trim(),
       team_id,
-      max_per_call: Number(per_call),
-      max_per_day: Number(per_day),
+      max_per_call: typedNumber(per_call) ?? 0,
+      max_per_day: typedNumber(per_day) ?? 0,
       source,
     };
     if (rule) await call('PUT /api/approval-rules/:id', { names: { id: rule.id }, body });
@@ -60,7 +62,9 @@ export function RuleDialog({
       onClose={onClose}
       submit={submit}
       label={rule ? 'Change the rule' : 'Make the rule'}
-      is_ready={name.trim() !== '' && Number(per_call) > 0 && Number(per_day) > 0}
+      is_ready={
+        name.trim() !== '' && (typedNumber(per_call) ?? 0) > 0 && (typedNumber(per_day) ?? 0) > 0
+      }
     >
       <TextInput
         label="Name"
@@ -77,20 +81,18 @@ export function RuleDialog({
         value={team_id}
         onChange={setTeam}
       />
-      <NumberInput
+      <AmountInput
         label={`The most that one call may cost, in ${currency}`}
+        currency={currency}
         value={per_call}
         onChange={setPerCall}
-        min={0}
-        decimalScale={9}
         required
       />
-      <NumberInput
+      <AmountInput
         label={`The most that it approves in a day, in ${currency}`}
+        currency={currency}
         value={per_day}
         onChange={setPerDay}
-        min={0}
-        decimalScale={9}
         required
       />
       <Select

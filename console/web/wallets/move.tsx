@@ -1,9 +1,11 @@
-import { NumberInput, Table, Text, TextInput } from '@mantine/core';
+import { Table, Text, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { refresh } from '../api/queries';
-import { amountOf, nanosOf, typedNumber } from '../base/decimals';
+import { amountOf, nanosOf } from '../base/decimals';
+import { typedNumber } from '../base/typed';
+import { AmountInput } from '../parts/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { Money, moneyText } from '../parts/money';
 import type { WalletRow } from './words';
@@ -59,13 +61,11 @@ export function MoveDialog({
       label={label}
       is_ready={moved > 0}
     >
-      <NumberInput
+      <AmountInput
         label={`Amount in ${wallet.currency}`}
+        currency={wallet.currency}
         value={amount}
         onChange={setAmount}
-        min={0}
-        decimalScale={9}
-        thousandSeparator=" "
         data-autofocus
       />
       <TextInput
