@@ -164,7 +164,7 @@ async function makeKey(
     );
   // A ticket is bound to the key that asked, so the session has one for as long as it lives.
   const expires_at = new Date(session.expires_at).toISOString();
-  const name = `chat ${new Date().toISOString()} ${randomBytes(4).toString('hex')}`;
+  const name = `chat of ${new Date().toISOString().slice(0, 10)}, ${randomBytes(4).toString('hex')}`;
   const body = { name, expires_at };
   const make = (path: string, more: object = {}) =>
     api.ask({

@@ -17,13 +17,15 @@ test.each([
 
 test('a day costs a part of the sum, and says when the wallet is empty', () => {
   expect(perDay(0.7, 7)).toBe(0.1);
-  const now = Date.parse('2026-11-30T00:00:00Z');
-  expect(emptyAt(1, 0.1, now)?.toISOString()).toBe('2026-12-10T00:00:00.000Z');
+  const now_ms = Date.parse('2026-11-30T00:00:00Z');
+  const at = (left: number, spent: number, since: string) =>
+    emptyAt(left, spent, { since_ms: Date.parse(since), now_ms })?.toISOString();
+  expect(at(1, 0.7, '2026-11-23T00:00:00Z')).toBe('2026-12-10T00:00:00.000Z');
+  // Half of the money went in two hours: the other half goes in two.
+  expect(at(50, 50, '2026-11-29T22:00:00Z')).toBe('2026-11-30T02:00:00.000Z');
   // Nothing is left, nothing is spent, or nobody alive sees it.
-  expect([emptyAt(0, 1, now), emptyAt(-1, 1, now), emptyAt(1, 0, now)]).toEqual([
-    undefined,
-    undefined,
-    undefined,
-  ]);
-  expect(emptyAt(1e6, 1e-9, now)).toBeUndefined();
+  const none = [at(0, 1, '2026-11-29T00:00:00Z'), at(-1, 1, '2026-11-29T00:00:00Z')];
+  expect(none).toEqual([undefined, undefined]);
+  expect(at(1, 0, '2026-11-29T00:00:00Z')).toBeUndefined();
+  expect(at(1e6, 1e-9, '2026-11-29T00:00:00Z')).toBeUndefined();
 });

@@ -1,45 +1,7 @@
 import { decimal_mark } from './locale';
+import { numberIn } from './number-text';
 
-// Beyond this a number of JavaScript does not keep all decimals of an amount.
-const TYPED_MAX = 1e12;
-
-/**
- * The number that a field holds; undefined while it is empty, no number, negative, or above
- * `TYPED_MAX`. Points and commas are read as people write them: `1,234.5` and `1.234,5` are one
- * amount, `1,000` is a thousand unless the reader's decimals begin with a comma, and `10,50` is ten
- * and a half everywhere.
- * @param mark what begins the decimals in the reader's locale
- */
-export function typedNumber(typed: number | string, mark = decimal_mark): number | undefined {
-  const text = typeof typed === 'number' ? String(typed) : plainText(typed, mark);
-  const number = text === undefined || !/\d/.test(text) ? Number.NaN : Number(text);
-  return number >= 0 && number <= TYPED_MAX ? number : undefined;
-}
-
-/** What was typed with a point before its decimals and nothing else; undefined if it is no number. */
-function plainText(typed: string, mark: string): string | undefined {
-  const text = typed.replaceAll(/[\s'’]/g, '');
-  if (!/^\d*(?:[.,]\d*)*$/.test(text)) return undefined;
-  const parts = text.split(/[.,]/);
-  const marks = [...text].filter((one) => one === '.' || one === ',');
-  if (marks.length < 2) {
-    const [whole = '', part = ''] = parts;
-    const is_group = marks[0] !== mark && part.length === 3 && /^[1-9]\d{0,2}$/.test(whole);
-    return is_group ? whole + part : text.replace(',', '.');
-  }
-  const last = marks.at(-1);
-  const is_mixed = marks[0] !== last;
-  const groups = is_mixed ? parts.slice(0, -1) : parts;
-  const are_one = marks.slice(0, -1).every((one) => one === marks[0]);
-  if (!are_one || !areGroups(groups)) return undefined;
-  return groups.join('') + (is_mixed ? `.${parts.at(-1)}` : '');
-}
-
-/** Groups of three, or of two before the last one, as India writes them. */
-function areGroups([first = '', ...others]: readonly string[]): boolean {
-  const last = others.at(-1);
-  const is_first = /^[1-9]\d{0,2}$/.test(first);
-  return (
-    is_first && last?.length === 3 && others.every(({ length }) => length === 2 || length === 3)
-  );
+/** The number that a field holds, by the reader's own decimal mark; undefined if it holds none. */
+export function typedNumber(typed: number | string): number | undefined {
+  return numberIn(typed, decimal_mark);
 }

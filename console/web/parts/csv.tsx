@@ -91,18 +91,21 @@ function save(name: string, text: string): void {
   URL.revokeObjectURL(url);
 }
 
+// Spreadsheets read a file without it in the alphabet of their country.
+const BYTE_ORDER_MARK = '\ufeff';
+
 /** Rows as a file of comma-separated values, under their titles. */
 export function csvText<Item>(columns: readonly CsvColumn<Item>[], items: readonly Item[]): string {
   const lines = [
     columns.map(({ title }) => title),
     ...items.map((item) => columns.map(({ text }) => text(item) ?? '')),
   ];
-  return `${lines.map((cells) => cells.map(cellText).join(',')).join('\r\n')}\r\n`;
+  return `${BYTE_ORDER_MARK}${lines.map((cells) => cells.map(cellText).join(',')).join('\r\n')}\r\n`;
 }
 
 /** A cell; what a spreadsheet would take for a formula is marked as text. */
 function cellText(text: string): string {
   const is_number = /^-?\d+(\.\d+)?$/.test(text);
-  const safe = /^[=+\-@\t\r]/.test(text) && !is_number ? `'${text}` : text;
+  const safe = /^[=+\-@＝＋－＠\t\r\n]/.test(text) && !is_number ? `'${text}` : text;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -49,7 +49,8 @@ export function DataTable<Item, Data extends Parts>({
   if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
   if (data === undefined) return <LoadingRows />;
   const items = itemsOf(data);
-  if (items.length === 0 && cursor === undefined)
+  const more = data.has_more ? (data.next ?? undefined) : undefined;
+  if (items.length === 0 && cursor === undefined && (more === undefined || onCursor === undefined))
     return <Stale is_stale={query.isPlaceholderData}>{empty}</Stale>;
   return (
     <Stale is_stale={query.isPlaceholderData}>
@@ -84,7 +85,9 @@ export function DataTable<Item, Data extends Parts>({
       {onCursor && (
         <Group justify="space-between" mt="sm">
           <Text size="sm" c="dimmed" aria-live="polite">
-            {items.length} shown
+            {items.length === 0 && more !== undefined
+              ? 'None among those looked at so far; there are older ones.'
+              : `${items.length} shown`}
           </Text>
           <Group gap="xs">
             <Button
@@ -98,10 +101,10 @@ export function DataTable<Item, Data extends Parts>({
             <Button
               variant="default"
               size="xs"
-              disabled={!data.has_more || !data.next}
-              onClick={() => onCursor(data.next ?? undefined)}
+              disabled={more === undefined}
+              onClick={() => onCursor(more)}
             >
-              Next page
+              {items.length === 0 ? 'Look further' : 'Next page'}
             </Button>
           </Group>
         </Group>

@@ -1,7 +1,6 @@
 import { Alert, Button, Group, Stack } from '@mantine/core';
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react';
-import { Refusal } from '../api/client';
-import { intentKey, isOther } from '../api/queries';
+import { intentKey, isOther, refusedText } from '../api/queries';
 import { Dialog } from './dialog';
 
 /**
@@ -46,7 +45,7 @@ export function FormModal({
     try {
       await submit(key.current);
     } catch (refusal) {
-      setError(refusal instanceof Refusal ? wordsOf(refusal) : 'This is a fault of the console.');
+      setError(refusedText(refusal));
       if (isOther(refusal)) key.current = intentKey();
     } finally {
       setBusy(false);
@@ -79,10 +78,4 @@ export function FormModal({
       </form>
     </Dialog>
   );
-}
-
-function wordsOf({ code, message }: Refusal): string {
-  return code === 'idempotency_key_reused'
-    ? 'The first try may have gone through, with what stood here then. Close this and look before you do it again.'
-    : message;
 }

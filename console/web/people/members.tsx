@@ -1,5 +1,4 @@
-import { Button, Group, Menu, Select, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, Group, Menu, Select } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../api/client';
@@ -9,6 +8,7 @@ import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
+import { FilterInput } from '../parts/filter-input';
 import { Empty } from '../parts/states';
 import { TeamSelect } from '../parts/team-select';
 import { Time } from '../parts/time';
@@ -132,15 +132,9 @@ function FilterBar({
   set: (change: MemberFilters) => void;
   read: ReadPart<Member>;
 }) {
-  const search = useDebouncedCallback((q: string) => set({ q }), 250);
   return (
     <Group gap="xs" align="flex-end">
-      <TextInput
-        label="Name or address"
-        defaultValue={filters.q ?? ''}
-        onChange={(event) => search(event.currentTarget.value)}
-        w={220}
-      />
+      <FilterInput label="Name or address" value={filters.q} onFilter={(q) => set({ q })} w={220} />
       <Select
         label="Role"
         placeholder="any"

@@ -1,5 +1,4 @@
-import { Button, Group, Select, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, Group, Select } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../api/client';
@@ -9,6 +8,7 @@ import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
+import { FilterInput } from '../parts/filter-input';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { may, useMe } from '../session/me';
@@ -46,7 +46,6 @@ export function Teams({
 }) {
   const me = useMe();
   const is_manager = may(me, 'org:members');
-  const search = useDebouncedCallback((q: string) => set({ q }), 250);
   const { q, status = 'active', cursor = 'first' } = filters;
   const query = useQuery(
     reading('GET /api/organizations/:id/teams', {
@@ -67,12 +66,7 @@ export function Teams({
   return (
     <>
       <Group gap="xs" align="flex-end">
-        <TextInput
-          label="Name"
-          defaultValue={q ?? ''}
-          onChange={(event) => search(event.currentTarget.value)}
-          w={220}
-        />
+        <FilterInput label="Name" value={q} onFilter={(q) => set({ q })} w={220} />
         <Select
           label="State"
           data={['active', 'archived']}

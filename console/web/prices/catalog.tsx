@@ -1,5 +1,4 @@
-import { Button, Group, Text, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, Group, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { reading } from '../api/queries';
@@ -7,6 +6,7 @@ import { serverNow } from '../base/clock';
 import { State } from '../parts/badge';
 import { CsvButton, type CsvColumn } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
+import { FilterInput } from '../parts/filter-input';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { PriceDialog } from './change';
@@ -26,7 +26,6 @@ export function Catalog({
   is_operator: boolean;
 }) {
   // The list comes whole, so it is searched here.
-  const search = useDebouncedCallback(onSearch, 250);
   const select = ({ models }: { models: Price[] }) => {
     const words = (q ?? '').toLowerCase().split(/\s+/);
     const found = models.filter(({ provider, model }) =>
@@ -43,11 +42,11 @@ export function Catalog({
   return (
     <>
       <Group justify="space-between" align="flex-end" mb="sm">
-        <TextInput
+        <FilterInput
           label="Name"
           placeholder="provider or model"
-          defaultValue={q ?? ''}
-          onChange={(event) => search(event.currentTarget.value)}
+          value={q}
+          onFilter={onSearch}
           w={240}
         />
         <Group gap="xs">

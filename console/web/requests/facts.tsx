@@ -97,7 +97,7 @@ export function Entries({ story }: { story: Story }) {
                 {exactText(amount, currency)}
               </Table.Td>
               <Table.Td data-title="Balance after" ta="right" className="figures">
-                {exactText(balance_after, currency)}
+                <Money amount={balance_after} currency={currency} />
               </Table.Td>
               <Table.Td data-title="Entry">
                 <CopyId value={id} />

@@ -2,6 +2,7 @@ import { Card, Group, List, SimpleGrid, Stack, Text, Title } from '@mantine/core
 import { useQuery } from '@tanstack/react-query';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
+import { addDays, dayIn } from '../base/days';
 import { AppLink, LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
@@ -11,7 +12,6 @@ import { decidesTickets, ledTeams, type Me, may, useMe, useZone } from '../sessi
 import { openTickets } from '../tickets/open-tickets';
 import { emptyAt, perDay, whoseSpending } from '../wallets/pace';
 
-const DAY_MS = 86_400_000;
 const DAYS = 7;
 
 /** What pays for calls now, how long it lasts, and what waits for a person. */
@@ -136,8 +136,7 @@ function Waiting({ me }: { me: Me }) {
 /** The day with which the last days began, in the organization's zone: `2026-11-24`. */
 function useFirstDay(): string {
   const zone = useZone();
-  const at = new Date(serverNow() - (DAYS - 1) * DAY_MS);
-  return new Intl.DateTimeFormat('en-CA', { timeZone: zone }).format(at);
+  return addDays(dayIn(zone, serverNow()), 1 - DAYS);
 }
 
 /** The last days; the server makes the days and the sum. */
@@ -200,11 +199,14 @@ function Lasts() {
   if (whose === undefined || payer === 'team' || data === undefined || isPlaceholderData)
     return null;
   const left = balance?.effective_available_balance ?? 0;
-  const ends = emptyAt(left, perDay(data.totals.cost, DAYS), serverNow());
+  // A wallet that paid nothing for days is spent at the pace of the days since.
+  const first = data.buckets.find(({ cost }) => cost > 0)?.start ?? data.from;
+  const since_ms = Date.parse(first);
+  const ends = emptyAt(left, data.totals.cost, { since_ms, now_ms: serverNow() });
   if (ends === undefined) return null;
   return (
     <Text>
-      At this pace {whose_wallet[payer]} lasts at least until{' '}
+      At this pace {whose_wallet[payer]} lasts until about{' '}
       {timeText(ends.toISOString(), data.time_zone)}.
     </Text>
   );

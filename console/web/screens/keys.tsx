@@ -1,5 +1,5 @@
-import { Button, Group, Progress, Select, Text, TextInput } from '@mantine/core';
-import { useDebouncedCallback, useDisclosure } from '@mantine/hooks';
+import { Button, Group, Progress, Select, Text } from '@mantine/core';
+import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import type { Answer } from '../api/client';
@@ -9,6 +9,7 @@ import { CreateDialog } from '../keys/create';
 import { type NewKey, ShownOnce } from '../keys/shown-once';
 import { State } from '../parts/badge';
 import { type Column, DataTable } from '../parts/data-table';
+import { FilterInput } from '../parts/filter-input';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { Money, moneyText } from '../parts/money';
 import { Name, PersonName } from '../parts/names';
@@ -171,15 +172,9 @@ function FilterBar({
   set: Filters[1];
   is_manager: boolean;
 }) {
-  const search = useDebouncedCallback((q: string) => set({ q }), 250);
   return (
     <Group gap="xs" align="flex-end">
-      <TextInput
-        label="Name"
-        defaultValue={filters.q ?? ''}
-        onChange={(event) => search(event.currentTarget.value)}
-        w={200}
-      />
+      <FilterInput label="Name" value={filters.q} onFilter={(q) => set({ q })} w={200} />
       <Select
         label="State"
         data={['active', 'expired', 'revoked']}

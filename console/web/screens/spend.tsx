@@ -19,14 +19,7 @@ import {
   useSpendFilters,
 } from '../spend/filters';
 import { useNames } from '../spend/names';
-import {
-  before,
-  type Interval,
-  intervalsOf,
-  type Period,
-  periodOf,
-  slotsOf,
-} from '../spend/period';
+import { before, daysOf, type Interval, intervalsOf, periodOf, slotsOf } from '../spend/period';
 import { barsOf } from '../spend/series';
 import { BarTable, changeText, Ranking, type Top } from '../spend/tables';
 
@@ -92,7 +85,7 @@ export function Spend() {
               onChange={(view) => set({ view: view as 'chart' })}
             />
           </Group>
-          <Chart {...{ asked, period, interval, by, filters, zone, nameOf, onPick: pick }} />
+          <Chart {...{ asked, interval, by, filters, zone, nameOf, onPick: pick }} />
           <Ranking
             {...{ query: fitting(ranking, by), earlier: compared, by, nameOf, onPick: pick }}
           />
@@ -199,7 +192,6 @@ function Figure({
 
 function Chart({
   asked,
-  period,
   interval,
   by,
   filters,
@@ -208,7 +200,6 @@ function Chart({
   onPick,
 }: {
   asked: Asked;
-  period: Period;
   interval: Interval;
   by: Dimension;
   filters: SpendFilters;
@@ -235,7 +226,8 @@ function Chart({
     ? ranked.data.groups.slice(0, STACKED).map(({ group }) => group[by] ?? null)
     : [];
   const bars = barsOf({
-    slots: slotsOf(period, interval, { begins, ends, zone, locale }),
+    // The answer's own days: it may be the one before, kept while another period is asked for.
+    slots: slotsOf(daysOf({ begins, ends }, zone), interval, { begins, ends, zone, locale }),
     sums: sums.data.buckets,
     buckets: is_grouped ? grouped.data.buckets : [],
     first,

@@ -1,11 +1,11 @@
-import { Button, Checkbox, Group, Select, Text, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, Checkbox, Group, Select, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
 import { type Column, DataTable } from '../parts/data-table';
+import { FilterInput } from '../parts/filter-input';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { AppLink, LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
@@ -183,7 +183,6 @@ function Filters({
   decides: boolean;
   bills: boolean;
 }) {
-  const search = useDebouncedCallback((q: string) => set({ q }), 250);
   return (
     <Group gap="xs" align="flex-end">
       <Select
@@ -222,11 +221,11 @@ function Filters({
         clearButtonProps={{ 'aria-label': 'Show tickets of either cause' }}
         w={150}
       />
-      <TextInput
+      <FilterInput
         label="Name"
         placeholder="person, team or agent"
-        defaultValue={filters.q ?? ''}
-        onChange={(event) => search(event.currentTarget.value)}
+        value={filters.q}
+        onFilter={(q) => set({ q })}
         w={200}
       />
     </Group>

@@ -2,7 +2,7 @@ import { Alert, Button, Group, Select, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useRef, useState } from 'react';
 import { type Answer, call } from '../api/client';
-import { intentKey, isOther, reading } from '../api/queries';
+import { intentKey, isOther, isReused, reading } from '../api/queries';
 import { roundedUp } from '../base/decimals';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../parts/amount-input';
@@ -102,8 +102,12 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
     try {
       location.assign(await begin(typed, target ?? '', key.current));
     } catch (refusal) {
-      if (isOther(refusal)) key.current = intentKey();
-      setProblem(wordsOf(refusal));
+      if (isOther(refusal) || isReused(refusal)) key.current = intentKey();
+      setProblem(
+        isReused(refusal)
+          ? 'The first try may have begun a checkout, of the amount that stood here then: it is under Payments. Press again to begin another one.'
+          : wordsOf(refusal),
+      );
       setBusy(false);
     }
   };

@@ -1,5 +1,4 @@
-import { Group, Select, Stack, Tabs, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Group, Select, Stack, Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import type { Answer } from '../api/client';
@@ -8,6 +7,7 @@ import { serverNow } from '../base/clock';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
 import { type Column, DataTable } from '../parts/data-table';
+import { FilterInput } from '../parts/filter-input';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { NotSeen } from '../parts/guarded';
 import { AppLink } from '../parts/link';
@@ -116,7 +116,6 @@ function Ledger({ id, currency, filters, set }: { id: string; currency: string }
       query: { type, model, request_id, cursor, per_page: 50 },
     }),
   );
-  const search = useDebouncedCallback((change: typeof filters) => set(change), 250);
   return (
     <Stack>
       <Group gap="xs" align="flex-end">
@@ -130,17 +129,17 @@ function Ledger({ id, currency, filters, set }: { id: string; currency: string }
           clearButtonProps={{ 'aria-label': 'Show entries of any kind' }}
           w={180}
         />
-        <TextInput
+        <FilterInput
           label="Model"
-          defaultValue={model ?? ''}
-          onChange={(event) => search({ model: event.currentTarget.value })}
+          value={model}
+          onFilter={(words) => set({ model: words })}
           w={180}
         />
-        <TextInput
+        <FilterInput
           label="Call"
           placeholder="req_…"
-          defaultValue={request_id ?? ''}
-          onChange={(event) => search({ request_id: event.currentTarget.value })}
+          value={request_id}
+          onFilter={(words) => set({ request_id: words })}
           w={180}
         />
       </Group>

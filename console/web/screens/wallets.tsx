@@ -1,11 +1,11 @@
-import { Button, Group, Select, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, Group, Select } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { reading } from '../api/queries';
 import { State } from '../parts/badge';
 import { type Column, DataTable } from '../parts/data-table';
+import { FilterInput } from '../parts/filter-input';
 import { oneOf, text, useFilters } from '../parts/filters';
 import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
@@ -165,7 +165,6 @@ type FilterProps = {
 };
 
 function Filters({ filters, set }: FilterProps) {
-  const search = useDebouncedCallback((q: string) => set({ q }), 250);
   return (
     <Group gap="xs" align="flex-end">
       <Select
@@ -194,12 +193,7 @@ function Filters({ filters, set }: FilterProps) {
         clearButtonProps={{ 'aria-label': 'Show wallets in any state' }}
         w={140}
       />
-      <TextInput
-        label="Name"
-        defaultValue={filters.q ?? ''}
-        onChange={(event) => search(event.currentTarget.value)}
-        w={200}
-      />
+      <FilterInput label="Name" value={filters.q} onFilter={(q) => set({ q })} w={200} />
     </Group>
   );
 }

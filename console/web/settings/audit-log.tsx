@@ -1,5 +1,4 @@
-import { Button, Group, Select, Stack, Table, Text, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, Group, Select, Stack, Table, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, call } from '../api/client';
@@ -9,6 +8,7 @@ import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { Dialog } from '../parts/dialog';
+import { FilterInput } from '../parts/filter-input';
 import { AppLink } from '../parts/link';
 import { Name } from '../parts/names';
 import { Empty } from '../parts/states';
@@ -58,7 +58,6 @@ export function AuditLog({
     return { items: answer.audit_log, next: nextOf(answer) };
   };
   const [open, setOpen] = useState<Change>();
-  const search = useDebouncedCallback((change: AuditFilters) => set(change), 250);
   return (
     <>
       <Group gap="xs" align="flex-end" mb="sm">
@@ -77,17 +76,17 @@ export function AuditLog({
           clearButtonProps={{ 'aria-label': 'Show changes by anybody' }}
           w={150}
         />
-        <TextInput
+        <FilterInput
           label="What"
           placeholder="key, key.created"
-          defaultValue={action ?? ''}
-          onChange={(event) => search({ action: event.currentTarget.value.trim() })}
+          value={action}
+          onFilter={(words) => set({ action: words })}
           w={180}
         />
-        <TextInput
+        <FilterInput
           label="Id of the thing"
-          defaultValue={object_id ?? ''}
-          onChange={(event) => search({ object_id: event.currentTarget.value.trim() })}
+          value={object_id}
+          onFilter={(words) => set({ object_id: words })}
           w={220}
         />
         <CsvButton file="audit-log" read={read} columns={csv} />

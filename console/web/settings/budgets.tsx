@@ -1,5 +1,4 @@
-import { Button, Group, Progress, Select, Text, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, Group, Progress, Select, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../api/client';
@@ -8,6 +7,7 @@ import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
 import { amountOf, decimalText, nanosOf } from '../base/decimals';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
+import { FilterInput } from '../parts/filter-input';
 import { FormModal } from '../parts/form-modal';
 import { Money, moneyText } from '../parts/money';
 import { Empty } from '../parts/states';
@@ -67,7 +67,6 @@ export function Budgets({
     const answer = await call('GET /api/budgets', { query: { q, owner_type, ...page } });
     return { items: answer.budgets, next: nextOf(answer) };
   };
-  const search = useDebouncedCallback((words: string) => set({ q: words }), 250);
   const [changing, setChanging] = useState<Budget>();
   const [is_making, setMaking] = useState(false);
   const [deleting, setDeleting] = useState<Budget>();
@@ -80,12 +79,7 @@ export function Budgets({
   return (
     <>
       <Group gap="xs" align="flex-end" mb="sm">
-        <TextInput
-          label="Name"
-          defaultValue={q ?? ''}
-          onChange={(event) => search(event.currentTarget.value)}
-          w={200}
-        />
+        <FilterInput label="Name" value={q} onFilter={(q) => set({ q })} w={200} />
         <Select
           label="Of"
           placeholder="anybody"

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call } from '../api/client';
 import { reading } from '../api/queries';
+import { serverNow } from '../base/clock';
 import { type NewKey, ShownOnce } from '../keys/shown-once';
 import { State } from '../parts/badge';
 import { LinkButton } from '../parts/link';
@@ -29,7 +30,7 @@ export function CallStep() {
   const submit = async (idempotency_key: string) => {
     const body = { name: name.trim(), token_type: 'gateway' as const };
     const { key } = await call('POST /api/keys', { body, idempotency_key });
-    setSince(new Date(Date.now() - 60_000).toISOString());
+    setSince(new Date(serverNow() - 60_000).toISOString());
     setMade({ name: body.name, key, is_gateway: true, model });
   };
   return (

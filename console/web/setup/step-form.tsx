@@ -1,6 +1,6 @@
 import { Button, Group, Stack } from '@mantine/core';
 import { type FormEvent, type ReactNode, useRef, useState } from 'react';
-import { intentKey, isOther } from '../api/queries';
+import { intentKey, isOther, isReused } from '../api/queries';
 import { act } from '../parts/act';
 
 export interface Step {
@@ -30,7 +30,7 @@ export function StepForm({
       try {
         await submit(key.current);
       } catch (refusal) {
-        if (isOther(refusal)) key.current = intentKey();
+        if (isOther(refusal) || isReused(refusal)) key.current = intentKey();
         throw refusal;
       }
       key.current = intentKey();

@@ -1,5 +1,6 @@
-import { Button, CloseIcon, Group, Select, Switch, TextInput } from '@mantine/core';
+import { Button, CloseIcon, Group, Select, Switch } from '@mantine/core';
 import { addDays } from '../base/days';
+import { DayInput } from '../parts/day-input';
 import { oneOf, useFilters } from '../parts/filters';
 import { all, type Dimension, dimensions, type Narrowing, narrowing } from './dimensions';
 import { useNames } from './names';
@@ -65,17 +66,11 @@ export function FilterBar({
         allowDeselect={false}
         w={150}
       />
-      <TextInput
-        type="date"
-        label="From"
-        value={period.from}
-        onChange={(event) => custom({ from: event.currentTarget.value })}
-      />
-      <TextInput
-        type="date"
+      <DayInput label="From" value={period.from} onDay={(from) => custom({ from })} />
+      <DayInput
         label="Until, with"
         value={addDays(period.to, -1)}
-        onChange={(event) => custom({ until: event.currentTarget.value })}
+        onDay={(until) => custom({ until })}
       />
       <Select
         label="Group by"

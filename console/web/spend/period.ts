@@ -48,6 +48,12 @@ export function periodOf(
   return { from: addDays(to, -days), to };
 }
 
+/** The days of a zone that a period of moments covers. */
+export function daysOf({ begins, ends }: { begins: string; ends: string }, zone: string): Period {
+  const last = dayIn(zone, Date.parse(ends) - 1);
+  return { from: dayIn(zone, Date.parse(begins)), to: addDays(last, 1) };
+}
+
 /** The period before: as long, or, of months, of the month before. */
 export function before({ from, to }: Period, preset: Preset | undefined): Period {
   const days = daysBetween(from, to);

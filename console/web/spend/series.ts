@@ -81,6 +81,11 @@ export function barsOf({
   }
   if (!overlaps)
     for (const bar of bars.values())
-      bar.others = bar.parts.reduce((left, part) => left - part, bar.total);
+      bar.others = atLeastNothing(bar.parts.reduce((left, part) => left - part, bar.total));
   return [...bars.values()];
+}
+
+/** Calls that end between the two reads are in the groups and not yet in the sum. */
+function atLeastNothing(amount: bigint): bigint {
+  return amount > 0n ? amount : 0n;
 }

@@ -78,8 +78,9 @@ async function deciderOf(id: string): Promise<string | null> {
 export function BudgetAlerts({ ticket: { budgets = [], currency } }: { ticket: CostTicket }) {
   return budgets.map(({ id, owner_type, used, limit, window }) => (
     <Alert key={id} color="yellow" title={`The budget of ${ownerWords(owner_type)}`}>
-      <Money amount={used} currency={currency} /> of <Money amount={limit} currency={currency} /> a{' '}
-      {window} are used. Approving raises it once by what is missing.
+      <Money amount={used} currency={currency} /> of <Money amount={limit} currency={currency} />{' '}
+      {window === 'life' ? 'in all' : `a ${window}`} are used. Approving raises it once by what is
+      missing.
     </Alert>
   ));
 }

@@ -5,7 +5,8 @@ type Payer = 'user' | 'team' | 'organization';
 /** Whose calls are told of beside the wallet that pays: those that it may have paid for. */
 export type Whose = { user_id: string } | Record<string, never>;
 
-const DAY_MS = 86_400_000;
+// Less than that says nothing of a pace.
+const HOUR_MS = 3_600_000;
 
 /**
  * Whose spending bounds what the paying wallet loses in a day: the person's for their own wallet,
@@ -27,11 +28,16 @@ export function perDay(spent: number, days: number): number {
 }
 
 /**
- * When the wallet is empty if it pays for all of such days; undefined if it has nothing, if nothing
- * is spent, or beyond this century.
+ * When the wallet is empty if it goes on paying as it did since `since_ms`; undefined if it has
+ * nothing, if nothing was spent, or beyond this century.
  */
-export function emptyAt(left: number, per_day: number, now_ms: number): Date | undefined {
-  if (left <= 0 || per_day <= 0) return undefined;
-  const at = new Date(now_ms + (left / per_day) * DAY_MS);
+export function emptyAt(
+  left: number,
+  spent: number,
+  { since_ms, now_ms }: { since_ms: number; now_ms: number },
+): Date | undefined {
+  if (left <= 0 || spent <= 0) return undefined;
+  const elapsed_ms = Math.max(now_ms - since_ms, HOUR_MS);
+  const at = new Date(now_ms + (left / spent) * elapsed_ms);
   return at.getFullYear() < 2100 ? at : undefined;
 }

@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
 import { settled } from '../../support/console/look';
-import { makeWallets } from '../../support/console/many';
+import { addCalls, makeWallets } from '../../support/console/many';
 import {
   makeCall,
   makeOrganization,
@@ -41,6 +41,25 @@ test('a file has all rows that the filter finds, not the page that is shown', as
   // Holder 1, 10 to 19, and 100 to 199.
   expect(found).toHaveLength(111);
   expect(found.every((line) => line.includes('Holder 1'))).toBe(true);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a list whose newest part holds nothing that is looked for says so, and looks further', async () => {
+  await addCalls(org.id, 'agent_old', 1);
+  await addCalls(org.id, 'agent_busy', 2_100);
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
+  await page.goto('/events?paused=1&agent_id=agent_old');
+  await page.getByText('None among those looked at so far; there are older ones.').waitFor();
+  await page.getByRole('button', { name: 'Look further' }).click();
+  await page.getByRole('cell', { name: 'request.completed', exact: true }).waitFor();
+  // A field keeps what is typed while the list follows it, and the focus.
+  const field = page.getByLabel('Id of an agent');
+  await field.fill('agent_b');
+  await page.waitForURL(/agent_id=agent_b$/);
+  await page.keyboard.type('usy');
+  await page.waitForURL(/agent_id=agent_busy$/);
+  expect(await field.inputValue()).toBe('agent_busy');
   expect(complaints).toEqual([]);
   await context.close();
 });

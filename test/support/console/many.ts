@@ -64,3 +64,15 @@ export function expireTickets(org_id: string): Promise<void> {
     );
   });
 }
+
+/** So many calls of an agent, as events. */
+export function addCalls(org_id: string, agent_id: string, count: number): Promise<void> {
+  return inDatabase(async (db) => {
+    await many(
+      db,
+      `select append_event(:org_id, 'request.completed', jsonb_build_object('agent_id', :agent_id::text, 'n', n))
+         from generate_series(1, :count::int) as n`,
+      { org_id, agent_id, count },
+    );
+  });
+}

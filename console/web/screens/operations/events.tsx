@@ -1,5 +1,4 @@
-import { Button, Code, Group, Select, Stack, Text, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, Code, Group, Select, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, call, type Query } from '../../api/client';
@@ -11,6 +10,7 @@ import { CsvButton } from '../../parts/csv';
 import { type Column, DataTable } from '../../parts/data-table';
 import { Dialog } from '../../parts/dialog';
 import { FactTable } from '../../parts/facts';
+import { FilterInput } from '../../parts/filter-input';
 import { oneOf, text, useFilters } from '../../parts/filters';
 import { Guarded } from '../../parts/guarded';
 import { LinkButton } from '../../parts/link';
@@ -71,7 +71,6 @@ function Inside() {
     return { items: events, next: next_cursor };
   };
   const [open, setOpen] = useState<Happened>();
-  const search = useDebouncedCallback(set, 250);
   if (me.acting_org === null)
     return (
       <Page title="Events">
@@ -104,11 +103,11 @@ function Inside() {
           w={230}
         />
         {(['action', 'agent_id', 'request_id'] as const).map((name) => (
-          <TextInput
-            key={`${name} ${filters[name] ?? ''}`}
+          <FilterInput
+            key={name}
             label={labels[name]}
-            defaultValue={filters[name] ?? ''}
-            onChange={(event) => search({ [name]: event.currentTarget.value.trim() })}
+            value={filters[name]}
+            onFilter={(words) => set({ [name]: words })}
             w={180}
           />
         ))}

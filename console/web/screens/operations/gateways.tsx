@@ -1,5 +1,4 @@
-import { Group, Stack, Text, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Group, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { reading } from '../../api/queries';
 import { OnlyOperators } from '../../operations/only-operators';
@@ -8,6 +7,7 @@ import { State } from '../../parts/badge';
 import { CopyId } from '../../parts/copy-id';
 import { CsvButton } from '../../parts/csv';
 import { type Column, DataTable } from '../../parts/data-table';
+import { FilterInput } from '../../parts/filter-input';
 import { text, useFilters } from '../../parts/filters';
 import { LinkButton } from '../../parts/link';
 import { listed } from '../../parts/lists';
@@ -86,7 +86,6 @@ function Inside() {
     ...reading('GET /api/gateways', { query: { group } }),
     refetchInterval: LOOK_MS,
   });
-  const search = useDebouncedCallback((name: string) => set({ group: name.trim() }), 250);
   return (
     <Page
       title="Gateways"
@@ -98,11 +97,11 @@ function Inside() {
       }
     >
       <Group gap="xs" align="flex-end">
-        <TextInput
+        <FilterInput
           label="Group"
           placeholder="all"
-          defaultValue={group ?? ''}
-          onChange={(event) => search(event.currentTarget.value)}
+          value={group}
+          onFilter={(group) => set({ group })}
           w={200}
         />
         <CsvButton

@@ -1,4 +1,4 @@
-import { typedNumber } from '../../console/web/base/typed';
+import { numberIn } from '../../console/web/base/number-text';
 
 test.each([
   ['1000', 1_000, 1_000],
@@ -28,14 +28,14 @@ test.each([
   ['ten', undefined, undefined],
   ['9'.repeat(22), undefined, undefined],
 ])('"%s" is read as people write it, by the point and by the comma', (typed, point, comma) => {
-  expect([typedNumber(typed, '.'), typedNumber(typed, ',')]).toEqual([point, comma]);
+  expect([numberIn(typed, '.'), numberIn(typed, ',')]).toEqual([point, comma]);
 });
 
 test('a number that a field was given is what it holds, but for what no amount is', () => {
-  expect([typedNumber(0.1), typedNumber(1e30), typedNumber(Number.NaN), typedNumber(-1)]).toEqual([
-    0.1,
-    undefined,
-    undefined,
-    undefined,
-  ]);
+  expect([
+    numberIn(0.1, '.'),
+    numberIn(1e30, '.'),
+    numberIn(Number.NaN, '.'),
+    numberIn(-1, '.'),
+  ]).toEqual([0.1, undefined, undefined, undefined]);
 });
