@@ -1,71 +1,35 @@
 import { AppError, tooMany } from '../../domain/errors';
-import { fairShare } from '../../domain/shares';
 import type { ArrivingRequest } from '../families/request';
+import { createKeptBytes, type Full, type Keeper } from './kept-bytes';
 
 const TIMES = { idle_ms: 30_000, whole_ms: 120_000 };
 const RETRY_MS = 2_000;
 
 type Arrival = ArrivingRequest['arrival'];
 
-/** Whose body arrives, and the bytes of bodies that may be arriving at one time. */
-export interface Sender {
-  /** A key, or a person. */
-  owner: string;
-  org_id: string;
-  /** Of the whole gateway. */
-  bytes_max: number;
-  /** How many the organization may have while others have so many. */
-  orgShare: (held_by_others: number) => number;
-}
-
 /** The bodies that arrive at this gateway. */
 export interface Arrivals {
-  begin(sender: Sender): Arrival;
+  begin(sender: Keeper): Arrival;
 }
 
 /**
- * Counts the bytes of bodies that have begun to arrive and are not whole. An organization has half
- * of what others leave, and one key half of what its organization's others leave, so that nobody
- * fills this process with bodies that never end. A body that has no other beside it is always
- * taken: how large it may be is bounded by itself.
+ * Counts the bytes of bodies that have begun to arrive and are not whole, within the shares of
+ * `KeptBytes`, so that nobody fills this process with bodies that never end.
  */
 export function createArrivals(times = TIMES): Arrivals {
-  let all = 0;
-  const by_org = new Map<string, number>();
-  const by_owner = new Map<string, number>();
-
-  function check(sender: Sender, own: number, bytes: number): void {
-    const { owner, org_id, bytes_max, orgShare } = sender;
-    const of_org = by_org.get(org_id) ?? 0;
-    const of_owner = by_owner.get(owner) ?? 0;
-    if (of_owner > own) {
-      const share = fairShare(orgShare(all - of_org), of_org - of_owner);
-      if (of_owner + bytes > share) throw full('key', share);
-    }
-    if (of_org > own) {
-      const share = orgShare(all - of_org);
-      if (of_org + bytes > share) throw full('organization', share);
-    }
-    if (all > own && all + bytes > bytes_max)
-      throw new AppError('overloaded', 'Too much is being sent to this gateway. Send it again.', {
-        retry_after: RETRY_MS / 1_000,
-      });
-  }
-
+  const kept = createKeptBytes();
   return {
     begin(sender) {
-      const { owner, org_id } = sender;
       let own = 0;
       const count = (bytes: number): void => {
         own += bytes;
-        all += bytes;
-        add(by_org, org_id, bytes);
-        add(by_owner, owner, bytes);
+        kept.count(sender, bytes);
       };
       return {
         ...times,
         take(bytes) {
-          check(sender, own, bytes);
+          const full = kept.fullFor(sender, own, bytes);
+          if (full !== undefined) throw refusalOf(full);
           count(bytes);
         },
         end: () => count(-own),
@@ -74,13 +38,11 @@ export function createArrivals(times = TIMES): Arrivals {
   };
 }
 
-function add(counts: Map<string, number>, name: string, change: number): void {
-  const now = (counts.get(name) ?? 0) + change;
-  if (now > 0) counts.set(name, now);
-  else counts.delete(name);
-}
-
-function full(whose: string, limit: number): AppError {
+function refusalOf({ whose, limit }: Full): AppError {
+  if (whose === 'gateway')
+    return new AppError('overloaded', 'Too much is being sent to this gateway. Send it again.', {
+      retry_after: RETRY_MS / 1_000,
+    });
   return tooMany(
     'rate_limit_exceeded',
     `Bodies of this ${whose} that are being sent have ${limit} bytes here, which is as many as may be. Send fewer at one time.`,

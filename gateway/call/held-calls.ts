@@ -1,3 +1,5 @@
+import { createKeptBytes } from './kept-bytes';
+
 /** How the client wants its call to be paid. */
 export interface Payment {
   /** How long the call may wait for money. */
@@ -14,6 +16,11 @@ export interface Place {
   /** How many the organization may have while others have so many. */
   orgShare: (held_by_others: number) => number;
   held_per_key_max: number;
+  /** What of its request is kept while it waits, and how much of all that wait may be. */
+  bytes: number;
+  bytes_max: number;
+  /** How many bytes the organization may have while others have so many. */
+  orgBytes: (held_by_others: number) => number;
   /** Aborted when the client has gone. */
   gone: AbortSignal;
 }
@@ -42,22 +49,27 @@ export function createHeldCalls(): HeldCalls {
   const ended = new WeakSet<object>();
   const byOwner = new Map<string, number>();
   const byOrg = new Map<string, number>();
+  const kept = createKeptBytes();
   return {
     hold(call, place, wait) {
-      const { owner, org_id, gone } = place;
+      const { owner, org_id, gone, bytes, bytes_max, orgBytes } = place;
+      const keeper = { owner, org_id, bytes_max, orgShare: orgBytes };
       const of_org = byOrg.get(org_id) ?? 0;
       if (gone.aborted || ended.has(call) || waits.size >= place.held_max) return undefined;
       if (of_org >= place.orgShare(waits.size - of_org)) return undefined;
       if ((byOwner.get(owner) ?? 0) >= place.held_per_key_max) return undefined;
+      if (kept.fullFor(keeper, 0, bytes) !== undefined) return undefined;
       const over = new AbortController();
       gone.addEventListener('abort', () => over.abort(), { once: true });
       waits.set(call, over);
       count(byOwner, owner, 1);
       count(byOrg, org_id, 1);
+      kept.count(keeper, bytes);
       return wait(over.signal).finally(() => {
         waits.delete(call);
         count(byOwner, owner, -1);
         count(byOrg, org_id, -1);
+        kept.count(keeper, -bytes);
       });
     },
     end(call) {

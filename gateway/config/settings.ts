@@ -41,6 +41,12 @@ const costTickets = z.strictObject({
   held_max: z.int().min(0).max(100_000).default(1_000),
   held_per_org_max: orgShare,
   held_per_key_max: z.int().min(0).max(100_000).default(50),
+  /** Of the bodies of all of them together, which are kept while they wait. */
+  held_limit_bytes: z
+    .int()
+    .min(1_024)
+    .max(65_536 * MEBIBYTE)
+    .default(256 * MEBIBYTE),
 });
 
 const estimates = z.strictObject({

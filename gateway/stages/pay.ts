@@ -66,7 +66,7 @@ function cancel(call: Limited, { org_id, request_id }: { org_id: string; request
 
 function placeOf(call: Limited): Place {
   const { cost_tickets, identity } = call.snapshot.settings;
-  const { held_max, held_per_key_max } = cost_tickets;
+  const { held_max, held_per_key_max, held_limit_bytes: bytes_max } = cost_tickets;
   const gone = new AbortController();
   if (call.client_is_gone) gone.abort();
   call.onClientGone(() => gone.abort());
@@ -77,6 +77,9 @@ function placeOf(call: Limited): Place {
     orgShare: (held_by_others) =>
       shareOf({ all: held_max, held_by_others }, cost_tickets.held_per_org_max, identity),
     held_per_key_max,
+    bytes: call.request.raw.length,
+    bytes_max,
+    orgBytes: (held_by_others) => shareOf({ all: bytes_max, held_by_others }, undefined, identity),
     gone: gone.signal,
   };
 }

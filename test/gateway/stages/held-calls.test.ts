@@ -106,6 +106,30 @@ test.each([
   },
 );
 
+test('bodies of held calls take no more than a key’s share of the bytes; another’s are held, and each that ends makes room', async () => {
+  const { url } = await world.openGateway({
+    settings: { cost_tickets: { hold_ms: 20_000, held_limit_bytes: 100_000 } },
+  });
+  const [poor, other] = [await makePoor(), await makePoor()];
+  const send = (from: Poor, words: string) =>
+    post(url + CHAT, from.key, chat(`${words} ${'x'.repeat(20_000)}`));
+  const first = send(poor, 'first');
+  await untilWaiting(poor);
+  const beyond = await send(poor, 'second');
+  expect([beyond.status, JSON.parse(beyond.text).cost_ticket.status]).toEqual([402, 'open']);
+  const others = send(other, 'other');
+  await untilWaiting(other);
+  await topUp(poor);
+  expect((await first).status).toBe(200);
+  await topUp(other);
+  expect((await others).status).toBe(200);
+  const third = await makePoor();
+  const again = [send(third, 'one'), post(url + CHAT, third.key, chat('a small one'))];
+  await untilWaiting(third, 2);
+  await topUp(third);
+  for (const { status } of await Promise.all(again)) expect(status).toBe(200);
+});
+
 test('a gateway that drains answers its held calls with their tickets at once', async () => {
   const leaving = await world.openGateway({ settings: { cost_tickets: { hold_ms: 20_000 } } });
   const poor = await makePoor();
