@@ -93,7 +93,7 @@ export const settingsSchema = z.strictObject({
     .min(1_024)
     .max(256 * MEBIBYTE)
     .default(AUDIO_LIMIT_BYTES),
-  /** Of all bodies together that have begun to arrive and are not whole yet. */
+  /** Of all bodies and frames together that have begun to arrive and are not whole yet. */
   arriving_limit_bytes: z
     .int()
     .min(1_024)

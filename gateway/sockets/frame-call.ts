@@ -8,6 +8,7 @@ import type { FrameSide, RequestHead } from '../call/client-side';
 import { runCall } from '../call/run';
 import { priced } from '../pipeline';
 import { withCost } from '../stages/cost-member';
+import type { Arrival } from '../wire/read';
 import { errorFrame, type Protocol, refusalFrame } from './frames';
 import { type Link, SocketResponse } from './response';
 
@@ -18,6 +19,8 @@ export interface Opened {
   request: IncomingMessage;
   protocol: Protocol;
   link: Link;
+  /** The arrival of a frame, within the share of whose the socket is. */
+  arrive: () => Arrival;
   /** Begins the line of a frame in the log. */
   begin: ReturnType<typeof createRequestLog>;
 }

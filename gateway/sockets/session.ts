@@ -6,9 +6,11 @@ import { createRequestLog } from '../../runtime/request-log';
 import type { SocketSettings } from '../config/sockets';
 import { checkKeys } from '../wire/members';
 import { parseBody } from '../wire/parse';
+import type { Arrival } from '../wire/read';
 import { type Opened, SocketCall } from './frame-call';
 import { asked, laneOf } from './frames';
 import type { Link } from './response';
+import { watchUnfinished } from './unfinished';
 
 // Above the first the answers of a client that reads slowly are held back, below the second they go
 // on.
@@ -24,6 +26,13 @@ const UNREAD_PINGS = 4;
 const GOING_AWAY = 1001;
 const NOT_TEXT = 1003;
 const NOT_ALLOWED = 1008;
+const TOO_LARGE = 1009;
+
+interface Waiting {
+  call: SocketCall;
+  /** Its bytes count as those of a body that arrives. */
+  arrival: Arrival;
+}
 
 interface Ending {
   code: number;
@@ -39,7 +48,7 @@ export class SocketSession implements Link {
   private readonly opened: Opened;
   private readonly settings: SocketSettings;
   /** What waits, by the lane that runs. */
-  private readonly lanes = new Map<string, SocketCall[]>();
+  private readonly lanes = new Map<string, Waiting[]>();
   private readonly running = new Set<SocketCall>();
   private waiting_frames = 0;
   private waiting_bytes = 0;
@@ -61,6 +70,8 @@ export class SocketSession implements Link {
     const { ping_ms, lifetime_ms } = this.settings;
     this.pings = setInterval(() => void this.ping(), ping_ms).unref();
     this.lifetime = setTimeout(() => this.growOld(), lifetime_ms).unref();
+    const { socket } = opened.request;
+    watchUnfinished({ ws, socket, arrival: opened.arrive() }, () => this.cutOff());
     ws.on('message', (data, is_binary) => this.take(data, is_binary));
     ws.on('pong', () => {
       this.is_alive = true;
@@ -153,9 +164,15 @@ export class SocketSession implements Link {
     if (this.waiting_frames >= this.settings.waiting_max || bytes > body_limit_bytes) {
       throw streamsExceeded('waiting frames');
     }
+    const arrival = this.opened.arrive();
+    try {
+      arrival.take(call.given.length);
+    } catch {
+      throw bytesExceeded();
+    }
     this.waiting_frames += 1;
     this.waiting_bytes = bytes;
-    waiting.push(call);
+    waiting.push({ call, arrival });
   }
 
   private async run(first: SocketCall, lane: string): Promise<void> {
@@ -170,8 +187,10 @@ export class SocketSession implements Link {
   }
 
   private next(lane: string): SocketCall | undefined {
-    const call = this.lanes.get(lane)?.shift();
-    if (call === undefined) return undefined;
+    const waiting = this.lanes.get(lane)?.shift();
+    if (waiting === undefined) return undefined;
+    const { call, arrival } = waiting;
+    arrival.end();
     this.waiting_frames -= 1;
     this.waiting_bytes -= call.given.length;
     return call;
@@ -192,6 +211,18 @@ export class SocketSession implements Link {
   private closeIfIdle(): void {
     if (this.ending === undefined || this.running.size > 0) return;
     this.ws.close(this.ending.code, this.ending.error.message);
+  }
+
+  /** A frame that is not whole cannot be refused by itself: the socket ends with what runs on it. */
+  private cutOff(): void {
+    const { socket } = this.opened.request;
+    const error = bytesExceeded();
+    new SocketCall(this.opened, undefined).refuse(error);
+    this.leave({ code: TOO_LARGE, error });
+    this.ws.close(TOO_LARGE, error.message);
+    // What still comes is dropped, so no close of the client is seen.
+    socket.removeAllListeners('data').resume();
+    socket.end();
   }
 
   private growOld(): void {
@@ -242,6 +273,14 @@ function streamsExceeded(what: string): AppError {
   return new AppError(
     'websocket_stream_limit_reached',
     `This connection has too many ${what}. Wait for an answer, or open another one.`,
+    { retry_after: 1 },
+  );
+}
+
+function bytesExceeded(): AppError {
+  return new AppError(
+    'websocket_stream_limit_reached',
+    'Frames that come or wait here have as many bytes as may be. Send fewer at one time.',
     { retry_after: 1 },
   );
 }

@@ -12,6 +12,7 @@ import { shareOf } from '../config/shares';
 import { ownerOf } from '../identity/identifier';
 import { limitUnpriced } from '../stages/limit';
 import { checkOrigin } from '../stages/origins';
+import { arrivalOf } from '../stages/read';
 import { protocolOf } from './frames';
 import { SocketSession } from './session';
 
@@ -103,7 +104,8 @@ async function upgrade(
   });
   // A handshake that is not one is answered by the server itself.
   server.handleUpgrade(request, socket, head, (ws) => {
-    const session = new SocketSession(ws, { gateway, request, protocol });
+    const arrive = () => arrivalOf({ gateway, snapshot: gateway.snapshot, identity });
+    const session = new SocketSession(ws, { gateway, request, protocol, arrive });
     sockets.sessions.set(session, owner);
     ws.once('close', () => sockets.sessions.delete(session));
     if (gateway.is_draining) session.drain();
