@@ -20,11 +20,11 @@ export const refused: Outcome = {
 
 /**
  * What an answer is settled at: the upstream's usage, else an estimate, never nothing. A model that
- * reasons unseen may have used all that was held for it; for the others the prompt and the
- * delivered text are counted. Text counts as far as it goes, also above the request's cap, as
- * somebody got it; bytes that nobody could read are worth no more than the cap. Nothing is charged
- * where the provider failed before it delivered anything; `gave_up` says that this gateway stopped
- * it, for a client that had gone.
+ * reasons unseen may have used all that was held for it; for the others, and where the provider
+ * says that it failed, the prompt and the delivered text are counted. Text counts as far as it
+ * goes, also above the request's cap, as somebody got it; bytes that nobody could read are worth no
+ * more than the cap. Nothing is charged where the provider failed before it delivered anything;
+ * `gave_up` says that this gateway stopped it, for a client that had gone.
  */
 export async function outcomeOf(
   call: Funded,
@@ -120,7 +120,7 @@ export function completionCeiling({ request, reservation }: Funded, price?: Pric
 async function estimatedCompletion(
   call: Funded,
   candidate: Candidate,
-  { text, is_unread }: Measured,
+  { text, is_unread, failed }: Measured,
   audio_tokens: number,
 ): Promise<number> {
   const { gateway, family } = call;
@@ -132,5 +132,5 @@ async function estimatedCompletion(
   if (!may_reason && !is_unread) return counted;
   const ceiling = completionCeiling(call, price);
   const within = is_unread ? Math.min(counted, ceiling) : counted;
-  return may_reason ? Math.max(within, ceiling) : within;
+  return may_reason && failed === undefined ? Math.max(within, ceiling) : within;
 }

@@ -141,3 +141,42 @@ test.each<[string, object, number]>([
     expect(charge.actual_cost_nanos).toBeLessThanOrEqual(charge.held_nanos);
   },
 );
+
+const said = { choices: [{ index: 0, delta: { role: 'assistant', content: text } }] };
+const overloaded = { type: 'error', error: { type: 'overloaded_error', message: 'Overloaded' } };
+
+test.each<[string, string, object, string[]]>([
+  [
+    'chat',
+    path,
+    chat('Hello', { max_tokens: 32_000 }),
+    [`data: ${JSON.stringify(said)}\n\n`, 'data: {"error":{"message":"It broke.","code":500}}\n\n'],
+  ],
+  [
+    'chat, by a named event',
+    path,
+    chat('Hello', { max_tokens: 32_000 }),
+    [`data: ${JSON.stringify(said)}\n\n`, `event: error\ndata: ${JSON.stringify(overloaded)}\n\n`],
+  ],
+  [
+    'responses',
+    '/v1/responses',
+    { input: 'Hello', max_output_tokens: 32_000 },
+    [
+      `data: ${JSON.stringify({ type: 'response.output_text.delta', delta: text })}\n\n`,
+      'data: {"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"It broke."}}}\n\n',
+    ],
+  ],
+])(
+  'a stream of a model that reasons, which its provider fails, costs what was delivered: %s',
+  async (_, route, body, pieces) => {
+    const gateway = await world.openGateway({ target: { base_url: `${scripted.url}/v1` } });
+    scripted.play(pieces);
+    const asked = { ...body, model: 'o4-mini', stream: true };
+    expect((await post(gateway.url + route, world.key, asked)).status).toBe(200);
+    const { usage, ...charge } = await lastCharge(world, world.org.org_id);
+    expect(charge).toMatchObject({ outcome: 'failed', usage_source: 'estimated' });
+    expect(Math.abs((usage.completion_tokens ?? 0) - countTokens(text))).toBeLessThanOrEqual(3);
+    expect(charge.actual_cost_nanos).toBeLessThan(charge.held_nanos / 10n);
+  },
+);
