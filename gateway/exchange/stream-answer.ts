@@ -4,7 +4,7 @@ import type { Funded } from '../call/call';
 import type { Family } from '../families/family';
 import { isAnswer, type Measured } from '../families/reader';
 import { costHeaders } from '../stages/cost';
-import { blocked, guardStream } from '../stages/policies';
+import { blocked, checkFailure, guardStream } from '../stages/policies';
 import { readerOf } from '../stages/stored';
 import { withoutTokens } from '../upstreams/credentials/outbound';
 import { accountRefused, ownKeyRefused, upstreamError } from '../upstreams/errors';
@@ -156,13 +156,17 @@ export class StreamAnswer implements Answer {
 
   /**
    * What speaks of this gateway's account is no matter of its clients, and what their SDKs do not
-   * read as an error is told in a shape that they do.
+   * read as an error is told in a shape that they do. It passes the guard by, so that policies look
+   * at it here.
    */
   private isHidden(said: Body, frame: Frame): boolean {
     const failure = failureInside(said);
     if (failure.blame === 'account') this.told = this.keyRefused(failure);
     else if (!isReadable(this.call.family, said, frame) && failure.message !== '')
-      this.told = errorOf(failure, this.call.ctx.state.request_id as string);
+      this.told = errorOf(
+        checkFailure(this.call, failure),
+        this.call.ctx.state.request_id as string,
+      );
     return this.told !== undefined;
   }
 
@@ -170,7 +174,8 @@ export class StreamAnswer implements Answer {
   private keyRefused(failure: Failure): AppError {
     const { provider, own_key_id } = this.call.target;
     if (own_key_id === undefined) return accountRefused();
-    return ownKeyRefused(provider, { ...failure, message: withoutTokens(failure.message) });
+    const message = withoutTokens(failure.message);
+    return ownKeyRefused(provider, checkFailure(this.call, { ...failure, message }));
   }
 
   /** Keeps what comes before the answer: a role, a name, a sign of life. */

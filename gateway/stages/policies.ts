@@ -10,6 +10,7 @@ import type { Policies } from '../policy/policies';
 import { openStreamGuard, type StreamGuard, type Violation } from '../policy/stream-guard';
 import type { Talk } from '../policy/talk';
 import { watchCalls, watchText } from '../policy/watchers';
+import type { Failure } from '../upstreams/failures';
 import { checkKeys } from '../wire/members';
 import { type Body, objectIn } from '../wire/values';
 import { estimate } from './estimate';
@@ -135,6 +136,25 @@ export async function checkRefusal(call: Routed, status: number, body: Buffer): 
   if (violation === undefined) return text === given ? body : Buffer.from(text);
   const { message } = blocked(call, violation, 'output');
   throw new AppError('upstream_failed', `The provider answered ${status}. ${message}`, { status });
+}
+
+/**
+ * A failure as a client may be told it: its words redacted, or our own if a policy finds something
+ * in them; without a code, type or param of which the same is true.
+ */
+export function checkFailure(call: Routed, failure: Failure): Failure {
+  const { output, dlp } = call.snapshot.policies;
+  if (dlp === undefined || talkOf(call) === undefined || !output.includes('dlp-filter'))
+    return failure;
+  const wordOf = (word: string | null) =>
+    word === null || checkText(dlp, word).text === word ? word : null;
+  const { rule, text } = checkText(dlp, failure.message);
+  const message =
+    rule === undefined
+      ? text
+      : `The provider failed. ${blocked(call, { policy: 'dlp-filter', rule }, 'output').message}`;
+  const { code, type, param } = failure;
+  return { ...failure, message, code: wordOf(code), type: wordOf(type), param: wordOf(param) };
 }
 
 function forbidden(firewall: Firewall, names: readonly string[] = []): string | undefined {

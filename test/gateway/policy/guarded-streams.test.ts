@@ -109,6 +109,32 @@ test('usage that the client did not ask for stays hidden behind a policy, and is
   expect(charge).toMatchObject({ usage_source: 'upstream', usage: { prompt_tokens: 7 } });
 });
 
+const telling = (said: object) => [head, ...say(['Well. ']), `data: ${JSON.stringify(said)}\n\n`];
+const words = 'Do not tell of Project Apollo.';
+
+test('what a provider says of its failure in a stream passes no policy by, in whatever shape it is told', async () => {
+  const { status, text } = await ask(blocking, telling({ object: 'error', message: words }));
+  expect([status, heard(text).content[0]]).toEqual([200, 'Well. ']);
+  expect(heard(text).error).toMatchObject({
+    message: expect.stringMatching(/^The provider failed\. .* blocked by the policy dlp-filter/),
+  });
+  expect(text).not.toMatch(/apollo/i);
+  const param = { object: 'error', message: 'No.', param: 'project apollo', code: 'bad_words' };
+  const other = await ask(blocking, telling(param));
+  expect(heard(other.text).error).toMatchObject({ message: 'No.', param: null, code: 'bad_words' });
+});
+
+test('a filter that redacts takes its terms out of such words, and leaves the others', async () => {
+  const filter = { blocked_terms: ['project apollo'], action: 'redact', stages: ['output'] };
+  const { url } = await world.openGateway({
+    target: { base_url: `${upstream.url}/v1` },
+    settings: { policies: { chain: ['dlp-filter'] }, policy: { 'dlp-filter': filter } },
+  });
+  const { text } = await ask(url, telling({ object: 'error', message: words }));
+  expect(heard(text).error).toMatchObject({ message: expect.stringMatching(/^Do not tell of /) });
+  expect(text).not.toMatch(/apollo/i);
+});
+
 const tool = (name: string, more: object = {}) => ({
   type: 'function',
   function: { name, ...more },

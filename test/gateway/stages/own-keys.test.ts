@@ -6,6 +6,7 @@ import { arrivals, chat, forgetArrivals, lastCharge, message, post } from '../..
 import { credit, eventsOf } from '../../support/ledger';
 import { everyRow } from '../../support/rows';
 import { until } from '../../support/until';
+import { openScripted } from '../../support/upstream';
 import {
   ask,
   bad,
@@ -88,6 +89,30 @@ test('a key that its provider refuses is told of as what it is, costs nothing, a
   await manage(owner, 'post', `${id}/rotate`, { key: secret('mended') });
   expect((await ask(owner, chat('Hello'), at)).status).toBe(200);
   expect(await keysSeen()).toEqual([secret('mended')]);
+});
+
+test('what a provider says of an own key in the middle of a stream passes no policy by', async () => {
+  const upstream = await openScripted();
+  const filter = { blocked_terms: ['project apollo'], stages: ['output'] };
+  const at = (
+    await world.openGateway({
+      target: { base_url: `${upstream.url}/v1` },
+      settings: { policies: { chain: ['dlp-filter'] }, policy: { 'dlp-filter': filter } },
+    })
+  ).url;
+  const owner = await makeOwner();
+  await bring(owner, { key: secret('told') });
+  const error = { code: 'invalid_api_key', message: 'The key of Project Apollo has ended.' };
+  upstream.play([
+    `data: ${JSON.stringify({ choices: [{ index: 0, delta: { content: 'Well.' } }] })}\n\n`,
+    `data: ${JSON.stringify({ error })}\n\n`,
+  ]);
+  const { status, text } = await ask(owner, chat('Hello', { stream: true }), at);
+  expect(status).toBe(200);
+  expect(text).toContain(`refused your organization's own key`);
+  expect(text).toContain('blocked by the policy dlp-filter');
+  expect(text).not.toMatch(/apollo/i);
+  await upstream.close();
 });
 
 test('too many requests by an own key say whose they were, and when to come again', async () => {
