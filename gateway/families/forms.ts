@@ -4,7 +4,7 @@ import { checkName } from '../wire/members';
 import { broken, type Part, partsOf } from '../wire/multipart';
 import { type Arrival, readBytes } from '../wire/read';
 import type { Body } from '../wire/values';
-import type { Outgoing } from './request';
+import type { FormPart, Outgoing } from './request';
 
 /** The one file of a form. */
 interface FormFile {
@@ -13,11 +13,12 @@ interface FormFile {
   type: string;
 }
 
-/** A multipart form: its texts by name, its one file, and its bytes as they came. */
+/** A multipart form: its texts by name, its one file, its bytes as they came, and its parts. */
 interface Form {
   fields: Body;
   file: FormFile;
   outgoing: Outgoing;
+  parts: FormPart[];
 }
 
 const FIELDS_MAX = 100;
@@ -56,7 +57,7 @@ export async function readForm(
   const outgoing: Outgoing = { bytes, spans: new Map(), content_type: type };
   const model = parts.find(({ name }) => name === 'model')?.place;
   if (model !== undefined) outgoing.form_model = model;
-  return { fields, file, outgoing };
+  return { fields, file, outgoing, parts: parts.map((part) => partOf(part, bytes)) };
 }
 
 /** The same form with another model, in the place of the one that it names. */
@@ -64,6 +65,11 @@ export function renamed({ bytes, form_model }: Outgoing, model: string): Buffer 
   if (form_model === undefined) throw new Error('A form without a model has been taken.');
   const { start, end } = form_model;
   return Buffer.concat([bytes.subarray(0, start), Buffer.from(model), bytes.subarray(end)]);
+}
+
+function partOf({ name, text, file_name, type, place }: Part, bytes: Buffer): FormPart {
+  const head = text === undefined ? [name, file_name, type] : [name];
+  return { head: JSON.stringify(head), bytes: bytes.subarray(place.start, place.end) };
 }
 
 function fileOf({ place, file_name, type }: Part, bytes: Buffer): FormFile {

@@ -51,6 +51,15 @@ export interface ClientRequest {
   is_stream: boolean;
   max_completion_tokens: number | null;
   outgoing: Outgoing;
+  /** Of a form: the same form has other bytes each time. */
+  parts?: readonly FormPart[];
+}
+
+/** A part of a form, without the lines between parts. */
+export interface FormPart {
+  /** JSON of its name, and of a file's name and type. */
+  head: string;
+  bytes: Buffer;
 }
 
 /** A body on its way upstream: the client's bytes, or what a policy made of them. */

@@ -24,7 +24,7 @@ export async function readTranscription({
   audio_limit_bytes,
   sound,
 }: ArrivingRequest): Promise<ClientRequest> {
-  const { fields, file, outgoing } = await readForm(req, audio_limit_bytes, arrival);
+  const { fields, file, outgoing, parts } = await readForm(req, audio_limit_bytes, arrival);
   if (file.bytes.length === 0)
     throw wrong('file', '"file" is empty: send the sound that is to be written.');
   const { response_format = 'json', stream = 'false' } = fields;
@@ -43,6 +43,7 @@ export async function readTranscription({
     model: modelOf(body),
     max_completion_tokens: Math.ceil(seconds * WORD_TOKENS_PER_SECOND) + WORD_TOKENS_PER_SECOND,
     outgoing,
+    parts,
   };
 }
 

@@ -1,4 +1,3 @@
-import { hash } from 'node:crypto';
 import { AppError, isAppError } from '../../domain/errors';
 import type {
   Fees,
@@ -11,6 +10,7 @@ import type {
 } from '../../domain/ledger/calls';
 import type { Funded, Limited } from '../call/call';
 import type { Cost } from '../call/cost';
+import { requestHash } from '../call/request-hash';
 import { inCallSpan, membersOf } from '../call/spans';
 import { nothing_used } from '../families/usage';
 import { emitCompleted } from './completed';
@@ -21,9 +21,6 @@ import { pay } from './pay';
 import { sessionRefusal, talkOf } from './policies';
 import { isUnknownId, keepTo, nameStored, unknownIn } from './stored';
 import { warn } from './warn';
-
-// Above this a digest takes milliseconds and goes to the thread pool.
-const DIGEST_INLINE_BYTES = 262_144;
 
 const nobody = { user_id: null, team_id: null };
 
@@ -115,7 +112,7 @@ async function requestOf(
     stored_ids,
     // Of tools there are none.
     own_keys: call.candidates.length > 0 ? true : undefined,
-    request_body_hash: await bodyHash(request.raw),
+    request_body_hash: await requestHash(request),
     traceparent,
     identity_proof_method,
     trace_label,
@@ -177,10 +174,4 @@ function sessionLimitsOf(call: Limited) {
 function servedBy({ target, model }: Funded, price: PricedModel): Partial<PricedModel> {
   if (target.provider === price.provider && model === price.model) return {};
   return { provider: target.provider, model };
-}
-
-async function bodyHash(raw: Buffer): Promise<string> {
-  if (raw.length <= DIGEST_INLINE_BYTES) return `sha256:${hash('sha256', raw, 'hex')}`;
-  const digest = await crypto.subtle.digest('SHA-256', new Uint8Array(raw));
-  return `sha256:${Buffer.from(digest).toString('hex')}`;
 }

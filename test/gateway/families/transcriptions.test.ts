@@ -8,8 +8,8 @@ import {
   openWorld,
   type World,
 } from '../../support/gateway';
-import { makeOrg } from '../../support/ledger';
-import { encode, good, SECONDS, wav } from './sound-forms';
+import { credit, makeOrg } from '../../support/ledger';
+import { encode, good, type Part, SECONDS, wav } from './sound-forms';
 
 const path = '/v1/audio/transcriptions';
 // At 0.006 a minute.
@@ -33,13 +33,21 @@ function sound(seconds = SECONDS) {
 
 async function send(
   body: Buffer,
-  { key = world.key, type = 'multipart/form-data; boundary=b0undary', url = world.url } = {},
+  {
+    key = world.key,
+    type = 'multipart/form-data; boundary=b0undary',
+    url = world.url,
+    more = {},
+  } = {},
 ) {
-  const headers = { authorization: `Bearer ${key}`, 'content-type': type };
+  const headers = { authorization: `Bearer ${key}`, 'content-type': type, ...more };
   const answer = await request(url + path, { method: 'POST', headers, body });
   return {
     status: answer.statusCode,
-    body: (await answer.body.json()) as { error?: { code: string; param: string | null } },
+    body: (await answer.body.json()) as {
+      error?: { code: string; param: string | null };
+      cost_ticket?: { id: string };
+    },
   };
 }
 
@@ -177,4 +185,33 @@ test('a form with an unknown model is refused, and reaches nobody', async () => 
     param: 'model',
   });
   expect(await arrivals(world.models_url)).toEqual([]);
+});
+
+test('the same form finds its ticket with another boundary, and brings it; another form does not', async () => {
+  const org = await makeOrg(world.api.db);
+  const key = await gatewayKey(world.api, org.org_id);
+  const ask = (parts: Part[], boundary: string, more: object = {}) =>
+    send(encode(parts, boundary), {
+      key,
+      type: `multipart/form-data; boundary=${boundary}`,
+      more,
+    });
+  const refused = await ask(good, 'first');
+  const again = await ask(good, 'second');
+  expect([refused.status, again.status]).toEqual([402, 402]);
+  const id = refused.body.cost_ticket?.id;
+  expect([again.body.cost_ticket?.id, id]).toEqual([id, expect.any(String)]);
+  await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
+  const bring = { 'x-svc-cost-ticket': id };
+  const [file, model] = good as [Part, Part];
+  const others: Part[][] = [
+    [{ ...file, value: wav(SECONDS - 1) }, model],
+    [file, model, { name: 'prompt', value: 'Silence.' }],
+    [{ ...file, file: 'other.wav' }, model],
+  ];
+  for (const parts of others) {
+    const other = await ask(parts, 'first', bring);
+    expect([other.status, other.body.error?.code]).toEqual([409, 'ticket_owner_differs']);
+  }
+  expect((await ask(good, 'third', bring)).status).toBe(200);
 });
