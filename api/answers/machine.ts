@@ -50,6 +50,12 @@ export const reservation = z.strictObject({
     .array(frozenKey)
     .optional()
     .describe('The own keys by which its providers are asked; absent: there are none.'),
+  priced_models: z
+    .array(z.strictObject({ provider: id, model: id }))
+    .optional()
+    .describe(
+      'Of a redeem: the models whose prices the ticket froze, first the one of its reserve. The call is settled as one of them.',
+    ),
 } satisfies Members<Wire<Reservation>>);
 
 export const costTicket = z.strictObject({

@@ -12,6 +12,7 @@ import type {
 import * as reservations from '../../domain/ledger/reservations';
 import { spentSession } from '../../domain/ledger/sessions';
 import * as storedIds from '../../domain/ledger/stored-ids';
+import { frozenModels } from '../../domain/ledger/views/frozen-models';
 import { type Db, withRetry } from '../../domain/sql';
 import { requireGatewayVersion } from '../http/access';
 import type { Ctx } from '../http/route';
@@ -86,7 +87,13 @@ async function redeemNow({ db, waiters, http }: Ctx, body: Redeem): Promise<Rese
   const keeper = await withRetry(() => storedIds.keeperOf(db, body));
   const row = await waiters.redeem(body, gone.signal);
   await failIfSessionSpent(db, row, body);
-  return reservations.reserveAnswer({ ...row, ...keeper });
+  const held = reservations.reserveAnswer({ ...row, ...keeper });
+  // The ticket holds for the route of its day, which may be another one now.
+  const { reservation_id } = held;
+  const priced_models = await withRetry(() =>
+    frozenModels(db, { org_id: body.org_id, reservation_id }),
+  );
+  return priced_models === undefined ? held : { ...held, priced_models };
 }
 
 export async function extend({ db }: Ctx, { items }: Extend): Promise<{ results: Extension[] }> {

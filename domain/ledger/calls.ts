@@ -131,6 +131,8 @@ export interface Reservation {
   stored_key_id?: string | undefined;
   /** The own keys by which its providers are asked; absent: there are none. */
   own_keys?: FrozenKey[] | undefined;
+  /** Of a redeem: what its ticket froze prices of; an older API does not say. */
+  priced_models?: PricedModel[] | undefined;
 }
 
 /**
@@ -173,9 +175,7 @@ export interface Usage {
   completion_tokens: number;
   cached_tokens: number;
   cache_write_tokens: number;
-  /**
-   * Written to be kept for an hour, which has a price of its own; not among `cache_write_tokens`.
-   */
+  /** Kept for an hour, at a price of its own; not among `cache_write_tokens`. */
   cache_write_1h_tokens?: number;
   reasoning_tokens: number;
   audio_input_tokens: number;

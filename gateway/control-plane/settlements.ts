@@ -28,13 +28,18 @@ export function createSettlements(batches: Batches, log: Logger, spool?: Spool) 
     heard: OnSettled | undefined,
   ): Promise<void> => {
     const deliverIt = (one: Settle) => deliver({ batches, log, heard }, one);
+    // Who served is no reason to charge nothing: the last word is by the prices of the hold itself.
+    const deliverAtLast = async (one: Settle) => {
+      const again = await deliverIt(one);
+      return again !== undefined && isOfStranger(again) ? deliverIt(withoutServer(one)) : again;
+    };
     const refusal = await deliverIt(settlement);
     if (refusal === undefined) return;
     const { outcome, usage } = settlement;
     if (refusal.status === 422 && outcome === 'failed' && usage !== undefined) {
       // What it delivered before it failed is all that it owes, in whatever words.
       const plain = inOlderWords(settlement, usage);
-      const again = await deliverIt(plain);
+      const again = await deliverAtLast(plain);
       if (again !== undefined) logLost(log, plain, again, usage);
       return;
     }
@@ -49,7 +54,7 @@ export function createSettlements(batches: Batches, log: Logger, spool?: Spool) 
     const again = await deliverIt(held);
     if (again === undefined) return;
     const plain = inOlderWords(held, estimate);
-    const last = await deliverIt(plain);
+    const last = await deliverAtLast(plain);
     if (last !== undefined) logLost(log, plain, last, settlement.usage);
   };
   /** Returns at once. `estimate` is what was held for. What somebody hears of is urgent. */
@@ -95,6 +100,18 @@ function inOlderWords({ stored_ids: _, ...settlement }: Settle, usage: Usage): S
     tool_calls: tool_calls + web_searches + file_searches + containers,
   };
   return withoutCaller({ ...settlement, usage: plain });
+}
+
+/** True for the refusal of a model, or of an own key, that the hold has not frozen. */
+function isOfStranger(refusal: Reply): boolean {
+  return (
+    refusal.status === 422 &&
+    /(?:^|\.)(?:model|provider_key_id)$/.test(errorOf(refusal).param ?? '')
+  );
+}
+
+function withoutServer({ provider: _, model: __, provider_key_id: ___, ...plain }: Settle): Settle {
+  return plain;
 }
 
 /** Repeats a settlement until it is accepted, or refused for good: that refusal is given back. */

@@ -13,6 +13,7 @@ import type { Cost } from '../call/cost';
 import { requestHash } from '../call/request-hash';
 import { inCallSpan, membersOf } from '../call/spans';
 import { nothing_used } from '../families/usage';
+import { serveBy } from './choose';
 import { emitCompleted } from './completed';
 import { costOf } from './cost';
 import { confirmKey, strangerIn } from './identify';
@@ -51,9 +52,11 @@ function asAsked(error: unknown): unknown {
 async function hold(call: Limited): Promise<Funded> {
   const { gateway, identity, prices } = call;
   const { org_id } = identity;
-  const price = prices[0] as PricedModel;
   const stored_ids = nameStored(call);
-  const reservation = await pay(call, await requestOf(call, price, stored_ids));
+  const asked = prices[0] as PricedModel;
+  const reservation = await pay(call, await requestOf(call, asked, stored_ids));
+  const price = pricedBy(call, reservation);
+  if (price === undefined) throw giveBack(call, reservation);
   keepTo(call, reservation.stored_provider ?? stored_ids?.providers[0]);
   if (reservation.stored_provider !== undefined)
     call.kept_by_key = reservation.stored_key_id ?? null;
@@ -73,6 +76,37 @@ async function hold(call: Limited): Promise<Funded> {
     if (cost === undefined) settle(funded, price);
   });
   return funded;
+}
+
+/**
+ * Leaves a call to the models that its hold froze prices of, and gives the one that the hold is
+ * named by. A ticket's hold is of the route on the day when it was opened. Undefined if nobody who
+ * serves the call now is among them; an API of the version before does not say.
+ */
+function pricedBy(call: Limited, { priced_models: frozen }: Reservation): PricedModel | undefined {
+  if (frozen === undefined) return call.prices[0];
+  const isFrozen = ({ target, model }: Pick<Limited, 'target' | 'model'>) =>
+    frozen.some((one) => one.provider === target.provider && one.model === model);
+  // Of tools there are no candidates.
+  if (call.candidates.length > 0) {
+    call.candidates = call.candidates.filter(isFrozen);
+    const [first] = call.candidates;
+    if (first === undefined) return undefined;
+    serveBy(call, first);
+  }
+  return isFrozen(call) ? frozen[0] : undefined;
+}
+
+/** Cancels a hold that cannot pay for the call, so that its ticket is open again. */
+function giveBack(call: Limited, { reservation_id }: Reservation): AppError {
+  const { org_id } = call.identity;
+  const members = membersOf(call);
+  call.gateway.control_plane.settle({ org_id, reservation_id, outcome: 'canceled', ...members });
+  return new AppError(
+    'ticket_owner_differs',
+    'This cost ticket was opened for other models than serve its request now. Send the request again without the ticket.',
+    { param: 'x-svc-cost-ticket' },
+  );
 }
 
 /**

@@ -220,3 +220,47 @@ test('what an answer delivered before it failed is charged by an API of the vers
     usage: { prompt_tokens: 5, completion_tokens: 2, tool_calls: 1 },
   });
 });
+
+test.each<['completed' | 'failed', number]>([
+  ['completed', 64],
+  ['failed', 2],
+])(
+  'an answer of a model that its hold has not frozen is %s and charged at the price of the hold',
+  async (outcome, completion_tokens) => {
+    const heard: Settle[] = [];
+    const server = createServer(async (req, res) => {
+      const { items } = (await json(req)) as { items: { id: string; body: Settle }[] };
+      for (const { id, body } of items) {
+        heard.push(body);
+        const error = { code: 'invalid_field', param: 'model', message: 'It is not frozen.' };
+        const is_frozen = body.model === undefined;
+        const reply = is_frozen ? { status: 200, body: {} } : { status: 422, body: { error } };
+        res.write(`${JSON.stringify({ id, ...reply })}\n`);
+      }
+      res.end();
+    });
+    const at = `http://127.0.0.1:${await listen(server, 0)}`;
+    const log = pino({ level: 'silent' });
+    const control_plane = openControlPlane({ urls: [at], token: 'svc_ak_test' }, log);
+    const hold = { org_id: 'org_1', reservation_id: 'res_1' };
+    control_plane.settle(
+      {
+        ...hold,
+        outcome,
+        provider: 'openai',
+        model: 'o3',
+        provider_key_id: 'pk_1',
+        usage: { ...nothing_used, prompt_tokens: 5, completion_tokens: 2 },
+        usage_source: 'upstream',
+      },
+      { ...nothing_used, prompt_tokens: 10, completion_tokens: 64 },
+    );
+    await until(() => control_plane.unsettled() === 0);
+    await control_plane.close();
+    await new Promise((resolve) => server.close(resolve));
+    const last = heard.at(-1);
+    expect(last).toMatchObject({ ...hold, outcome, usage: { completion_tokens } });
+    for (const name of ['provider', 'model', 'provider_key_id'])
+      expect(last).not.toHaveProperty(name);
+  },
+);
