@@ -213,7 +213,7 @@ export class SocketSession implements Link {
     this.ws.close(this.ending.code, this.ending.error.message);
   }
 
-  /** A frame that is not whole cannot be refused by itself: the socket ends with what runs on it. */
+  /** A frame that is not whole cannot be refused alone: the socket ends with what runs on it. */
   private cutOff(): void {
     const { socket } = this.opened.request;
     const error = bytesExceeded();

@@ -12,6 +12,7 @@ import type { Funded, Limited } from '../call/call';
 import type { Cost } from '../call/cost';
 import { requestHash } from '../call/request-hash';
 import { inCallSpan, membersOf } from '../call/spans';
+import type { Reservation } from '../control-plane/client';
 import { nothing_used } from '../families/usage';
 import { serveBy } from './choose';
 import { emitCompleted } from './completed';

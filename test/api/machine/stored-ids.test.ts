@@ -187,7 +187,8 @@ test('in one batch what is settled is known to what is reserved, and a refused r
 test('a reserve that is refused for money names its ticket, and the redeem asks for the ids again', async () => {
   const poor = await makeFundedOrg(db, 200);
   await make(poor, [response('resp_poor')]);
-  const body = reserveBody(poor.org_id, 2_000, naming(response('resp_poor')));
+  const plain = reserveBody(poor.org_id, 2_000, naming(response('resp_poor')));
+  const body = { ...plain, fallbacks: [{ provider: 'azure', model: plain.model }] };
   const short = await post('reserve', body);
   expect(short.status).toBe(402);
   const redeem = (ids: NamedId[]) =>
@@ -207,6 +208,12 @@ test('a reserve that is refused for money names its ticket, and the redeem asks 
   });
   const paid = await redeem([response('resp_poor')]);
   expect([paid.status, paid.body.stored_provider]).toEqual([200, 'openai']);
+  // What the hold froze, by which the call is settled.
+  const { provider, model } = body;
+  expect(paid.body.priced_models).toEqual([
+    { provider, model },
+    { provider: 'azure', model },
+  ]);
   await post('settle', {
     ...settleBody(poor.org_id, paid.body.reservation_id, 0),
     outcome: 'canceled',
