@@ -76,11 +76,11 @@ export function harmlessTable(): string {
 }
 
 /** The members that a wire leaves out, those inside of others included. */
-export function droppedBy({ drop = [], drop_inside = {} }: Wire): string[] {
+export function droppedBy({ drop = [], drop_anywhere = [], drop_inside = {} }: Wire): string[] {
   const inner = Object.entries(drop_inside).flatMap(([name, all]) =>
     all.map((one) => `${name}.${one}`),
   );
-  return [...drop, ...inner];
+  return [...drop, ...drop_anywhere, ...inner];
 }
 
 /** What is governed, streamed and priced, one row a family, with the kinds that serve it. */

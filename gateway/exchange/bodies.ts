@@ -9,10 +9,12 @@ interface Fitted {
   left_out: readonly string[];
 }
 
-/** True if the wire takes a body of its family as it is. */
-export function takesAsIs({ drop, lacks, drop_empty, rename, drop_inside, members }: Wire) {
+/** True if the wire takes this body of its family as it is. */
+export function takesAsIs(wire: Wire, body: Buffer): boolean {
+  const { drop, lacks, drop_empty, rename, drop_inside, drop_anywhere = [], members } = wire;
   const is_plain = drop_empty === undefined && drop_inside === undefined && members === undefined;
-  return is_plain && !drop?.length && !lacks?.length && Object.keys(rename ?? {}).length === 0;
+  const is_kept = !drop?.length && !lacks?.length && Object.keys(rename ?? {}).length === 0;
+  return is_plain && is_kept && !drop_anywhere.some((name) => body.includes(`"${name}"`));
 }
 
 /**
@@ -20,9 +22,9 @@ export function takesAsIs({ drop, lacks, drop_empty, rename, drop_inside, member
  * those that it wants beside them. The values that stay keep their bytes.
  */
 export function fitted(text: string, wire: Wire, asked: Asked): Fitted {
-  const { drop_empty = [], rename = {}, drop_inside, members } = wire;
+  const { drop_empty = [], rename = {}, drop_inside, drop_anywhere = [], members } = wire;
   // What it lacks says nothing by now.
-  const drop = [...(wire.drop ?? []), ...(wire.lacks ?? [])];
+  const drop = [...(wire.drop ?? []), ...(wire.lacks ?? []), ...drop_anywhere];
   const added = members?.(asked) ?? {};
   const parts = new Map<string, string>();
   const left_out: string[] = [];
@@ -45,8 +47,36 @@ export function fitted(text: string, wire: Wire, asked: Asked): Fitted {
     if (value !== undefined) parts.set(name, JSON.stringify(value));
   }
   const members_text = [...parts].map(([name, value]) => `${JSON.stringify(name)}:${value}`);
-  const whole = `{${members_text.join(',')}}`;
-  return { text: drop_inside ? withoutInner(whole, drop_inside, left_out) : whole, left_out };
+  const whole = withoutNamed(`{${members_text.join(',')}}`, drop_anywhere, left_out);
+  const fit = drop_inside ? withoutInner(whole, drop_inside, left_out) : whole;
+  return { text: fit, left_out: [...new Set(left_out)] };
+}
+
+/** Without the members of these names, wherever they stand. */
+function withoutNamed(text: string, names: readonly string[], left_out: string[]): string {
+  if (!names.some((name) => text.includes(`"${name}"`))) return text;
+  const whole = parseExact(text);
+  const found = new Set<string>();
+  cutNamed(whole, names, found);
+  left_out.push(...found);
+  return found.size === 0 ? text : printExact(whole);
+}
+
+// What stands in these is called as the client likes.
+const named_freely = new Set(['parameters', 'schema', 'properties', 'metadata', 'variables']);
+
+function cutNamed(value: unknown, names: readonly string[], found: Set<string>): void {
+  if (Array.isArray(value)) {
+    for (const one of value) cutNamed(one, names, found);
+    return;
+  }
+  if (!isObject(value)) return;
+  for (const [name, member] of Object.entries(value as Body)) {
+    if (names.includes(name)) {
+      delete (value as Body)[name];
+      found.add(name);
+    } else if (!named_freely.has(name)) cutNamed(member, names, found);
+  }
 }
 
 /** Without some members of the objects that stand under these names, wherever they stand. */

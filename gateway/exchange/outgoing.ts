@@ -52,7 +52,7 @@ function bodyFor(call: Sendable, candidate: Candidate, asked: Asked): Buffer {
   const { wire } = candidate.target;
   const { outgoing } = call.request;
   const body = namedBody(call, candidate);
-  if (outgoing.form_model !== undefined || takesAsIs(wire)) return body;
+  if (outgoing.form_model !== undefined || takesAsIs(wire, body)) return body;
   const { text, left_out } = fitted(body.toString('utf8'), wire, asked);
   if (left_out.length > 0) noteLeftOut(call, candidate, left_out);
   return Buffer.from(text);

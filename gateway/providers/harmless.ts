@@ -13,6 +13,7 @@ export const harmless: Readonly<Record<string, string>> = {
   prediction: 'makes the same answer come sooner',
   prompt_cache_key: 'makes the same answer come sooner',
   prompt_cache_retention: 'makes the same answer come sooner',
+  cache_control: 'makes the same answer come sooner',
   'cache_control.scope': 'says who else may use a cache',
   service_tier: 'is served, held for and charged at the standard tier',
   speed: 'is `standard` in all requests that pass',

@@ -86,6 +86,8 @@ export interface Wire {
   drop_empty?: readonly string[];
   /** Members that it calls otherwise. */
   rename?: Readonly<Record<string, string>>;
+  /** Members that it refuses wherever they stand in a body, and that change no answer. */
+  drop_anywhere?: readonly string[];
   /** Members of objects anywhere in a body that it refuses, by the name of the object. */
   drop_inside?: Readonly<Record<string, readonly string[]>>;
   /** Members that the wire adds to each body. */
@@ -170,6 +172,12 @@ export const claude_betas = [
   'tool-examples-2025-10-29',
   'tool-search-tool-2025-10-19',
 ] as const;
+
+/**
+ * What OpenAI's wire has no word for: its providers keep a cache by themselves. Servers of one's
+ * own, and those that pass requests on to others, may know it.
+ */
+export const without_caching = ['cache_control'] as const;
 
 /** Members of a message that only its maker takes, and that change no answer elsewhere. */
 export const claude_refused = ['service_tier', 'speed'] as const;

@@ -12,9 +12,13 @@ interface Turn {
 
 /**
  * Its system texts apart; messages of one role behind one another are one, as results of tools must
- * be.
+ * be. A cache that the whole request asks for holds up to the last block: said there, every seller
+ * of these models takes it.
  */
-export function conversation(given: unknown): { system: Body[]; messages: Turn[] } {
+export function conversation(
+  given: unknown,
+  cache_control?: unknown,
+): { system: Body[]; messages: Turn[] } {
   if (!Array.isArray(given)) throw wrong('messages', '"messages" must be a list of messages.');
   const system: Body[] = [];
   const messages: Turn[] = [];
@@ -22,21 +26,29 @@ export function conversation(given: unknown): { system: Body[]; messages: Turn[]
     const param = `messages[${at}]`;
     if (!isObject(message)) throw wrong(param, 'Each message must be an object.');
     if (message.role === 'system' || message.role === 'developer') {
-      const said = contentOf(message.content, param);
+      const said = cachedTo(contentOf(message.content, param), message.cache_control);
       if (said.some(({ type }) => type !== 'text'))
         throw unavailable(`${param}.content`, 'A picture or file in a system message');
       system.push(...said);
       continue;
     }
     const role = message.role === 'assistant' ? 'assistant' : 'user';
-    const content = blocksOf(message, param);
+    const content = cachedTo(blocksOf(message, param), message.cache_control);
     const last = messages.at(-1);
     if (last?.role === role) last.content.push(...content);
     else if (content.length > 0) messages.push({ role, content });
   }
   if (messages.length === 0) throw wrong('messages', '"messages" needs one that says something.');
   trimEnd(messages);
+  cachedTo(messages.at(-1)?.content ?? [], cache_control);
   return { system, messages };
+}
+
+/** The blocks, of which the last one says that a cache holds up to it, unless it says so itself. */
+function cachedTo(blocks: Body[], cache_control: unknown): Body[] {
+  const last = blocks.at(-1);
+  if (last !== undefined && cache_control != null) last.cache_control ??= cache_control;
+  return blocks;
 }
 
 // That wire refuses an answer begun for it that ends in white space.

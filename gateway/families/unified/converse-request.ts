@@ -22,7 +22,7 @@ export function toConverse(given: Given): Body {
   checkTypes(body);
   refuseOthers(body);
   checkParallel(body);
-  const { system, messages } = conversation(body.messages);
+  const { system, messages } = conversation(body.messages, body.cache_control);
   let documents = 0;
   const nameDocument = () => {
     documents += 1;
@@ -50,9 +50,19 @@ const isOfTool = ({ type }: Body) => type === 'tool_use' || type === 'tool_resul
 
 /** A block with the point behind it up to which a cache is to hold. */
 function blocksOf(block: Body, nameDocument: () => string): Body[] {
-  const { ttl } = (block.cache_control ?? {}) as Body;
-  const point = { cachePoint: { type: 'default', ...(ttl == null ? {} : { ttl }) } };
-  return [blockOf(block, nameDocument), ...(block.cache_control == null ? [] : [point])];
+  return [blockOf(block, nameDocument), ...pointOf(cachingOf(block))];
+}
+
+/** A result of a tool has no points within it: the last one that it names stands behind it. */
+function cachingOf({ type, cache_control, content }: Body): unknown {
+  if (cache_control != null || type !== 'tool_result') return cache_control;
+  return listOf(content).findLast((part) => part.cache_control != null)?.cache_control;
+}
+
+function pointOf(cache_control: unknown): Body[] {
+  if (cache_control == null) return [];
+  const { ttl } = cache_control as Body;
+  return [{ cachePoint: { type: 'default', ...(ttl == null ? {} : { ttl }) } }];
 }
 
 function blockOf(block: Body, nameDocument: () => string): Body {
@@ -103,14 +113,17 @@ function tools(given: Given, has_calls: boolean): Body | undefined {
   }
   const toolChoice = choice === undefined ? undefined : chosen(choice);
   return {
-    tools: all.map(({ name, description, strict, schema }) => ({
-      toolSpec: {
-        name,
-        ...(description == null ? {} : { description }),
-        inputSchema: { json: schema },
-        ...(strict == null ? {} : { strict }),
+    tools: all.flatMap(({ name, description, strict, schema, cache_control }) => [
+      {
+        toolSpec: {
+          name,
+          ...(description == null ? {} : { description }),
+          inputSchema: { json: schema },
+          ...(strict == null ? {} : { strict }),
+        },
       },
-    })),
+      ...pointOf(cache_control),
+    ]),
     ...(toolChoice && { toolChoice }),
   };
 }

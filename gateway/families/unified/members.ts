@@ -49,15 +49,20 @@ interface Tool {
   strict: unknown;
   /** The schema of its arguments, which are an object. */
   schema: Body;
+  /** That a cache is to hold the tools up to this one. */
+  cache_control: unknown;
 }
 
 /** A tool of the list by its place; the functions of all wires are alike. */
-export function toolOf({ type, function: given }: Body, at: number): Tool {
+export function toolOf(tool: Body, at: number): Tool {
+  const { type, function: given } = tool;
   if (type !== 'function' || !isPlainObject(given))
     throw unavailable(`tools[${at}]`, `A tool of type "${shown(type)}"`);
   const { name, description, parameters, strict } = given;
   const schema = inputSchema(parameters, `tools[${at}].function.parameters`);
-  return { name, description, strict, schema };
+  // Clients write it at either place.
+  const cache_control = tool.cache_control ?? given.cache_control;
+  return { name, description, strict, schema, cache_control };
 }
 
 /** Other wires demand the type of a tool's input, which can be an object only. */

@@ -13,7 +13,7 @@ export function toMessages(given: Given, model: string): Body {
   const { body } = given;
   checkTypes(body);
   refuseOthers(body);
-  const { system, messages } = conversation(body.messages);
+  const { system, messages } = conversation(body.messages, body.cache_control);
   const cap = body.max_completion_tokens ?? body.max_tokens ?? DEFAULT_MAX_COMPLETION_TOKENS;
   const request: Body = { model, max_tokens: cap, messages };
   if (system.length > 0) request.system = system;
@@ -54,12 +54,13 @@ function tier(given: unknown): Body {
 }
 
 function toTool(given: Body, at: number): Body {
-  const { name, description, strict, schema } = toolOf(given, at);
+  const { name, description, strict, schema, cache_control } = toolOf(given, at);
   return {
     name,
     ...(description == null ? {} : { description }),
     ...(strict == null ? {} : { strict }),
     input_schema: schema,
+    ...(cache_control == null ? {} : { cache_control }),
   };
 }
 

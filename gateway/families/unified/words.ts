@@ -26,6 +26,8 @@ export const said: ReadonlySet<string> = new Set([
   'response_format',
   'reasoning_effort',
   'service_tier',
+  // Gemini's models keep a cache by themselves, and have no word for it.
+  'cache_control',
 ]);
 
 /**

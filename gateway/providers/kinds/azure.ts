@@ -1,4 +1,12 @@
-import { type Asked, anthropicWire, type Kind, openaiWire, type Place, type Wire } from '../kind';
+import {
+  type Asked,
+  anthropicWire,
+  type Kind,
+  openaiWire,
+  type Place,
+  type Wire,
+  without_caching,
+} from '../kind';
 
 // It reads an index by the identity of the operator's resource, whoever asks, and unpriced.
 const refuses = ['data_sources'];
@@ -9,6 +17,7 @@ const v1: Wire = {
     key: 'api-key',
     families: ['chat_completions', 'responses', 'completions', 'embeddings'],
     passes: ['openai-beta'],
+    drop_anywhere: without_caching,
   }),
   refuses,
   base_url: ({ resource }) => `https://${resource}.openai.azure.com/openai/v1`,

@@ -8,6 +8,7 @@ import {
   type Place,
   versionFor,
   type Wire,
+  without_caching,
 } from '../kind';
 
 const VERSION = 'bedrock-2023-05-31';
@@ -76,7 +77,10 @@ function chat({ region, endpoint }: Place): Wire {
     endpoint === 'mantle'
       ? `https://bedrock-mantle.${region}.api.aws/v1`
       : `${runtimeOf(region)}/openai/v1`;
-  return openaiWire(url, { families: ['chat_completions', 'responses'] });
+  return openaiWire(url, {
+    families: ['chat_completions', 'responses'],
+    drop_anywhere: without_caching,
+  });
 }
 
 export const bedrock: Kind = {

@@ -1,4 +1,4 @@
-import { type Asked, type Kind, keyedKind, type Wire } from '../kind';
+import { type Asked, type Kind, keyedKind, type Wire, without_caching } from '../kind';
 import { withThoughts } from '../thoughts';
 
 /** Gemini's own wire below the models of a base URL: the model and the method are its path. */
@@ -31,6 +31,7 @@ export const gemini: Kind = keyedKind(
       'prompt_cache_retention',
       'prediction',
     ],
+    drop_anywhere: without_caching,
     lacks: ['verbosity', 'logit_bias'],
   },
   { wires: { gemini: () => native } },

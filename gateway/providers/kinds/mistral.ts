@@ -1,4 +1,4 @@
-import { type Kind, keyedKind } from '../kind';
+import { type Kind, keyedKind, without_caching } from '../kind';
 
 /** It answers 422 to every member that it does not know, and gives the usage of streams unasked. */
 export const mistral: Kind = keyedKind('mistral', 'https://api.mistral.ai/v1', {
@@ -15,6 +15,7 @@ export const mistral: Kind = keyedKind('mistral', 'https://api.mistral.ai/v1', {
     'prompt_cache_retention',
     'safety_identifier',
   ],
+  drop_anywhere: without_caching,
   lacks: ['verbosity', 'logit_bias', 'logprobs', 'top_logprobs'],
   drop_empty: ['tools'],
 });

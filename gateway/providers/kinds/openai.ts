@@ -1,4 +1,4 @@
-import { type Kind, keyedKind } from '../kind';
+import { type Kind, keyedKind, without_caching } from '../kind';
 
 export const openai: Kind = keyedKind('openai', 'https://api.openai.com/v1', {
   families: [
@@ -11,4 +11,5 @@ export const openai: Kind = keyedKind('openai', 'https://api.openai.com/v1', {
     'audio_transcriptions',
   ],
   passes: ['openai-beta'],
+  drop_anywhere: without_caching,
 });

@@ -1,4 +1,4 @@
-import { type Kind, keyedKind } from '../kind';
+import { type Kind, keyedKind, without_caching } from '../kind';
 
 export const together: Kind = keyedKind('together', 'https://api.together.xyz/v1', {
   families: [
@@ -8,5 +8,6 @@ export const together: Kind = keyedKind('together', 'https://api.together.xyz/v1
     'audio_speech',
     'audio_transcriptions',
   ],
+  drop_anywhere: without_caching,
   rename: { max_completion_tokens: 'max_tokens' },
 });

@@ -7,6 +7,7 @@ import {
   type Place,
   versionFor,
   type Wire,
+  without_caching,
 } from '../kind';
 import { withThoughts } from '../thoughts';
 import { nativePath } from './gemini';
@@ -49,6 +50,7 @@ function chat(place: Place): Wire {
       families: ['chat_completions'],
       usage: withThoughts,
       drop: ['store', 'metadata', 'user', 'safety_identifier', 'prompt_cache_key'],
+      drop_anywhere: without_caching,
       lacks: ['verbosity'],
     }),
     base_url: baseUrl,

@@ -59,7 +59,7 @@ test('every member of the wire, as its official client knows them, is decided', 
   expect(names.filter((name) => !decided.has(name))).toEqual([]);
 });
 
-test.each([...refused, 'thinking', 'top_k', 'cache_control', 'enable_thinking', '__proto__'])(
+test.each([...refused, 'thinking', 'top_k', 'enable_thinking', '__proto__'])(
   '"%s" is refused, as what nobody knows is',
   async (name) => {
     const text = JSON.stringify({ ...base, zzz: 'low' }).replace('zzz', name);
