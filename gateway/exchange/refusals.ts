@@ -4,7 +4,7 @@ import { checkRefusal } from '../stages/policies';
 import { withoutTokens } from '../upstreams/credentials/outbound';
 import { failureBody, ownKeyRefused, refusedBody } from '../upstreams/errors';
 import { type Failure, failureWith } from '../upstreams/failures';
-import { retryAfter } from '../upstreams/retry';
+import { headerWait, limitHeaders, limitTold, retryAfter } from '../upstreams/retry';
 import type { Upstream } from '../upstreams/target';
 import { type Headers, picked } from './answer';
 
@@ -21,9 +21,6 @@ export interface Refused {
   failure: Failure;
   refusal: Refusal;
 }
-
-// What a provider says of repeats is true for the client's too.
-const hints = ['retry-after', 'retry-after-ms', 'x-should-retry'];
 
 /** Reads an error status as it came. */
 export function readRefusal(given: Refusal): Refused {
@@ -62,15 +59,32 @@ export function withoutSecrets(refused: Refused, secrets: readonly string[]): Re
 export async function answerRefusal(call: Routed, { failure, refusal }: Refused): Promise<void> {
   const own = ownRefusal(call.target, { failure, refusal });
   if (own !== undefined) throw own;
-  const kept = picked(refusal.headers);
-  for (const name of hints) if (kept[name] !== undefined) call.ctx.set(name, kept[name]);
-  const wait = failure.status < 429 ? undefined : retryAfter(refusal.headers, jsonIn(refusal.body));
-  if (wait !== undefined) call.ctx.set('retry-after', String(wait));
+  const { 'retry-after': _, ...kept } = picked(refusal.headers);
+  const hints = hintsOf(failure, refusal);
+  call.ctx.set(hints);
   const body = await checkRefusal(call, failure.status, failureBody(failure, refusal));
   const type = kept['content-type'] ?? '';
-  call.ctx.set({ ...kept, 'content-type': /\bjson\b/i.test(type) ? type : 'application/json' });
+  const content_type = /\bjson\b/i.test(type) ? type : 'application/json';
+  call.ctx.set({ ...kept, ...hints, 'content-type': content_type });
   call.ctx.status = failure.status;
   call.ctx.body = body;
+}
+
+/**
+ * What a provider says of repeats is true for the client's too: the wait in whole seconds, and of a
+ * 429 all that each 429 says.
+ */
+function hintsOf({ status, blame }: Failure, { headers, body }: Refusal): Record<string, string> {
+  const hints: Record<string, string> = {};
+  for (const name of ['retry-after-ms', 'x-should-retry']) {
+    const value = headers[name];
+    if (typeof value === 'string') hints[name] = value;
+  }
+  const said = jsonIn(body);
+  // The client of a gateway whose account is refused gets another status.
+  if (status === 429 && blame !== 'account') return { ...hints, ...limitHeaders(headers, said) };
+  const wait = status < 429 ? headerWait(headers) : retryAfter(headers, said);
+  return wait === undefined ? hints : { ...hints, 'retry-after': String(wait) };
 }
 
 /** The refusal of an own key; undefined if what was refused is another thing, or no such key. */
@@ -81,9 +95,8 @@ export function ownRefusal(
   const is_of_key = failure.blame === 'account' || failure.status === 429;
   if (own_key_id === undefined || !is_of_key) return undefined;
   const message = withoutTokens(failure.message);
-  const told = Number(refusal.headers['retry-after'] ?? Number.NaN);
-  const wait = told > 0 ? told : retryAfter(refusal.headers, jsonIn(refusal.body));
-  return ownKeyRefused(provider, { status: failure.status, message }, wait);
+  const limit = limitTold(refusal.headers, jsonIn(refusal.body));
+  return ownKeyRefused(provider, { status: failure.status, message }, limit);
 }
 
 function jsonIn(body: Buffer): unknown {

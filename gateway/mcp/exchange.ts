@@ -4,6 +4,7 @@ import { createDeferred } from '../../runtime/deferred';
 import type { Funded, Identified } from '../call/call';
 import { Valve } from '../exchange/valve';
 import { serverTrouble, upstreamError } from '../upstreams/errors';
+import { limitHeaders } from '../upstreams/retry';
 import { type Frame, newSseState, readFrames, unfinished } from '../wire/sse';
 import { type Answered, nothingAnswered, outcomeOfTool, readAnswer } from './answers';
 import { type AnswerGuard, createGuard } from './guard';
@@ -99,7 +100,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
     }
     const { ctx } = this.call;
     ctx.respond = false;
-    ctx.res.writeHead(status, this.headersBack(headers));
+    ctx.res.writeHead(status, this.headersBack(status, headers));
     if (this.form === 'whole') return;
     this.valve.flushSoon();
     const { keep_alive_ms } = this.call.snapshot.settings.mcp;
@@ -167,7 +168,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
     const bytes = Buffer.from(await guard.whole(Buffer.concat(this.chunks).toString('utf8')));
     const { client_is_gone, ctx } = this.call;
     if (client_is_gone) return;
-    const back = this.headersBack(headers);
+    const back = this.headersBack(status, headers);
     if ('content-length' in back) back['content-length'] = String(bytes.length);
     ctx.respond = false;
     ctx.res.writeHead(status, back);
@@ -267,7 +268,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  private headersBack(headers: Headers): Record<string, string> {
+  private headersBack(status: number, headers: Headers): Record<string, string> {
     const back: Record<string, string> = {};
     for (const name of Object.keys(headers)) {
       const value = headers[name];
@@ -275,6 +276,7 @@ export class McpExchange implements Dispatcher.DispatchHandler {
       if (name === 'mcp-session-id') back[name] = this.sent.sealSession(value);
       else if (name.startsWith('mcp-') || client_headers.includes(name)) back[name] = value;
     }
+    if (status === 429) Object.assign(back, limitHeaders(headers));
     if (this.form === 'stream') back['x-accel-buffering'] = 'no';
     else if (typeof headers['content-length'] === 'string') {
       back['content-length'] = headers['content-length'];

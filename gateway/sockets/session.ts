@@ -1,7 +1,7 @@
 import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
-import { AppError } from '../../domain/errors';
+import { AppError, tooMany } from '../../domain/errors';
 import { createRequestLog } from '../../runtime/request-log';
 import type { SocketSettings } from '../config/sockets';
 import { checkKeys } from '../wire/members';
@@ -33,6 +33,9 @@ interface Waiting {
   /** Its bytes count as those of a body that arrives. */
   arrival: Arrival;
 }
+
+// A lane, or a place in one, may be free again after so long.
+const PLACE_MS = 1_000;
 
 interface Ending {
   code: number;
@@ -154,21 +157,23 @@ export class SocketSession implements Link {
   private enqueue(call: SocketCall, lane: string): void {
     const waiting = this.lanes.get(lane);
     if (waiting === undefined) {
-      if (this.lanes.size >= this.settings.lanes_max) throw streamsExceeded('lanes');
+      const { lanes_max } = this.settings;
+      if (this.lanes.size >= lanes_max) throw streamsExceeded('lanes', lanes_max);
       this.lanes.set(lane, []);
       void this.run(call, lane);
       return;
     }
     const bytes = this.waiting_bytes + call.given.length;
-    const { body_limit_bytes } = this.opened.gateway.snapshot.settings;
-    if (this.waiting_frames >= this.settings.waiting_max || bytes > body_limit_bytes) {
-      throw streamsExceeded('waiting frames');
-    }
+    const { body_limit_bytes, arriving_limit_bytes } = this.opened.gateway.snapshot.settings;
+    const { waiting_max } = this.settings;
+    if (this.waiting_frames >= waiting_max) throw streamsExceeded('waiting frames', waiting_max);
+    if (bytes > body_limit_bytes)
+      throw streamsExceeded('bytes of waiting frames', body_limit_bytes);
     const arrival = this.opened.arrive();
     try {
       arrival.take(call.given.length);
     } catch {
-      throw bytesExceeded();
+      throw bytesExceeded(arriving_limit_bytes);
     }
     this.waiting_frames += 1;
     this.waiting_bytes = bytes;
@@ -216,7 +221,7 @@ export class SocketSession implements Link {
   /** A frame that is not whole cannot be refused alone: the socket ends with what runs on it. */
   private cutOff(): void {
     const { socket } = this.opened.request;
-    const error = bytesExceeded();
+    const error = bytesExceeded(this.opened.gateway.snapshot.settings.arriving_limit_bytes);
     new SocketCall(this.opened, undefined).refuse(error);
     this.leave({ code: TOO_LARGE, error });
     this.ws.close(TOO_LARGE, error.message);
@@ -269,19 +274,19 @@ export class SocketSession implements Link {
   }
 }
 
-function streamsExceeded(what: string): AppError {
-  return new AppError(
+function streamsExceeded(what: string, limit: number): AppError {
+  return tooMany(
     'websocket_stream_limit_reached',
     `This connection has too many ${what}. Wait for an answer, or open another one.`,
-    { retry_after: 1 },
+    { limit, resets_at: new Date(Date.now() + PLACE_MS) },
   );
 }
 
-function bytesExceeded(): AppError {
-  return new AppError(
+function bytesExceeded(limit: number): AppError {
+  return tooMany(
     'websocket_stream_limit_reached',
     'Frames that come or wait here have as many bytes as may be. Send fewer at one time.',
-    { retry_after: 1 },
+    { limit, resets_at: new Date(Date.now() + PLACE_MS) },
   );
 }
 

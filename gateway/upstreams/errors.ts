@@ -2,6 +2,7 @@ import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import { AppError } from '../../domain/errors';
 import { isObject, objectIn, stringOf } from '../wire/values';
 import type { Failure } from './failures';
+import { type LimitTold, limitTold, retryAfter } from './retry';
 
 const DECODED_MAX_BYTES = 1_048_576;
 const unreachable = new Set([
@@ -74,10 +75,11 @@ export function failureBody(
   if (isErrorObject(body)) return body;
   if (message === '') {
     const said = answered < 300 ? 'sent an error' : `answered ${answered}`;
+    const retry_after = retryAfter(headers, undefined);
     throw new AppError('upstream_failed', `The provider ${said} without saying why.`, {
       // 500 would say that this gateway is at fault.
       status: status === 500 ? 502 : status,
-      ...retryOf(headers['retry-after']),
+      ...(retry_after === undefined ? {} : { retry_after }),
     });
   }
   const fallback = status >= 500 ? 'api_error' : 'invalid_request_error';
@@ -100,16 +102,14 @@ export function accountRefused(): AppError {
 export function ownKeyRefused(
   provider: string,
   { status, message }: Pick<Failure, 'status' | 'message'>,
-  retry_after?: number,
+  limit: LimitTold = limitTold({}),
 ): AppError {
   const said = message === '' ? `answered ${status}` : `said: ${message.slice(0, SAID_CHARACTERS)}`;
   const is_passing = status === 429;
   return new AppError(
     'provider_key_refused',
     `The provider "${provider}" refused your organization's own key; it ${said}`,
-    is_passing
-      ? { status, ...(retry_after === undefined ? {} : { retry_after }) }
-      : { is_final: true },
+    is_passing ? { status, ...limit } : { is_final: true },
   );
 }
 
@@ -119,11 +119,6 @@ const SAID_CHARACTERS = 300;
 function isErrorObject(body: Buffer): boolean {
   const error = objectIn(body.toString('utf8'))?.error;
   return isObject(error) && stringOf(error.message) !== '';
-}
-
-function retryOf(value: string | string[] | undefined): { retry_after?: number } {
-  const seconds = Number(value);
-  return Number.isFinite(seconds) && seconds > 0 ? { retry_after: seconds } : {};
 }
 
 /** Why a client gets nothing of what an MCP server sent; undefined if it may. */

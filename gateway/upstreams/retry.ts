@@ -1,3 +1,4 @@
+import { AppError, type ErrorDetails, errorHeaders } from '../../domain/errors';
 import { isObject, listOf, stringOf } from '../wire/values';
 
 type Headers = Record<string, string | string[] | undefined>;
@@ -10,15 +11,75 @@ const WAIT_MAX_CHARACTERS = 40;
 const WAIT_MAX_SECONDS = 86_400;
 const seconds: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600 };
 
+/** What each 429 says of the limit that is reached (specification: Errors, rule 1). */
+export type LimitTold = Required<Pick<ErrorDetails, 'retry_after' | 'rate_limit'>>;
+
 /**
- * When the provider says to ask again, in whole seconds as `retry-after` takes them; undefined if
- * it does not say, or in that header itself.
+ * The limit of a provider's 429, as far as its headers and its body tell it: the wait is one second
+ * if they tell none, and the limit is 0.
  */
-export function retryAfter(headers: Headers, said: unknown): number | undefined {
-  if (headers['retry-after'] !== undefined || headers['retry-after-ms'] !== undefined)
-    return undefined;
+export function limitTold(headers: Headers, said?: unknown, now_ms = Date.now()): LimitTold {
+  const retry_after = retryAfter(headers, said, now_ms) ?? 1;
+  const resets_at = new Date(now_ms + retry_after * 1_000);
+  return { retry_after, rate_limit: { limit: usedUp(headers), resets_at } };
+}
+
+/** The headers of a provider's 429, as every 429 has them. */
+export function limitHeaders(headers: Headers, said?: unknown): Record<string, string> {
+  const details = { status: 429, ...limitTold(headers, said) };
+  return errorHeaders(new AppError('upstream_failed', 'Too many requests.', details));
+}
+
+/**
+ * When the provider says to ask again, in whole seconds from 1 on as `retry-after` takes them;
+ * undefined if it does not say.
+ */
+export function retryAfter(
+  headers: Headers,
+  said: unknown,
+  now_ms = Date.now(),
+): number | undefined {
   const wait = waitInDetails(said) ?? waitInWindows(headers);
-  return wait === undefined || wait > WAIT_MAX_SECONDS ? undefined : Math.max(1, Math.ceil(wait));
+  const is_wait = wait !== undefined && wait <= WAIT_MAX_SECONDS;
+  return headerWait(headers, now_ms) ?? (is_wait ? wholeSeconds(wait) : undefined);
+}
+
+/** The same, as far as it stands in the headers that are made for it. */
+export function headerWait(headers: Headers, now_ms = Date.now()): number | undefined {
+  const text = String(headers['retry-after'] ?? '').trim();
+  const wait = numberIn(text) ?? secondsUntil(text, now_ms) ?? milliseconds(headers);
+  return wait === undefined ? undefined : wholeSeconds(Math.min(wait, WAIT_MAX_SECONDS));
+}
+
+function wholeSeconds(wait: number): number {
+  return Math.max(1, Math.ceil(wait));
+}
+
+function milliseconds(headers: Headers): number | undefined {
+  const count = numberIn(String(headers['retry-after-ms'] ?? '').trim());
+  return count === undefined ? undefined : count / 1_000;
+}
+
+function numberIn(text: string): number | undefined {
+  return /^\d{1,15}(?:\.\d{1,15})?$/.test(text) ? Number(text) : undefined;
+}
+
+/** The seconds up to a date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`. */
+function secondsUntil(text: string, now_ms: number): number | undefined {
+  if (text.length > WAIT_MAX_CHARACTERS || !/^[a-z]{3,9},? .*\d$|GMT$/i.test(text))
+    return undefined;
+  const at_ms = Date.parse(/GMT$/i.test(text) ? text : `${text} GMT`);
+  return Number.isNaN(at_ms) ? undefined : (at_ms - now_ms) / 1_000;
+}
+
+/** How many the window that is used up has, as OpenAI and Groq tell it; 0 if nobody tells. */
+function usedUp(headers: Headers): number {
+  for (const kind of ['requests', 'tokens']) {
+    const limit = String(headers[`x-ratelimit-limit-${kind}`] ?? '');
+    if (headers[`x-ratelimit-remaining-${kind}`] === '0' && /^\d{1,15}$/.test(limit))
+      return Number(limit);
+  }
+  return 0;
 }
 
 /** Google's `RetryInfo` among the details of an error. */

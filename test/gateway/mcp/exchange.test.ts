@@ -129,6 +129,22 @@ describe('trouble with the server', () => {
     expect(await cost(org_id)).toBe(free);
   });
 
+  it('has the headers of each 429 where it is asked too often', async () => {
+    const { org_id, key } = await payer();
+    const message = '{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"Slow down."}}';
+    raw.answer = (_req, res) =>
+      res.writeHead(429, { 'content-type': 'application/json', 'retry-after': '0.5' }).end(message);
+    const back = await call(key);
+    expect([back.statusCode, await back.body.text()]).toEqual([429, message]);
+    expect(back.headers).toMatchObject({
+      'retry-after': '1',
+      'x-ratelimit-limit': '0',
+      'x-ratelimit-remaining': '0',
+      'x-ratelimit-reset': expect.stringMatching(/^\d{10,}$/),
+    });
+    expect(await cost(org_id)).toBe(free);
+  });
+
   it('passes on what it says of a request, with its status', async () => {
     const { org_id, key } = await payer();
     const message = '{"jsonrpc":"2.0","id":7,"error":{"code":-32020,"message":"mismatch"}}';

@@ -175,9 +175,9 @@ test.each([
   [delayed('23s'), {}, '23'],
   [delayed('1.5s'), {}, '2'],
   // Longer than any wait: reading it took the square of its length, and every tenant waited.
-  [delayed(`${'1'.repeat(900_000)}x`), {}, null],
-  [delayed(`${'9'.repeat(400)}s`), {}, null],
-  [delayed('90000h'), {}, null],
+  [delayed(`${'1'.repeat(900_000)}x`), {}, '1'],
+  [delayed(`${'9'.repeat(400)}s`), {}, '1'],
+  [delayed('90000h'), {}, '1'],
   [
     { message: 'Slow down.' },
     { 'x-ratelimit-remaining-requests': '0', 'x-ratelimit-reset-requests': '1m2.5s' },
@@ -194,9 +194,18 @@ test.each([
     '1',
   ],
   [{ message: 'Slow down.' }, { 'retry-after': '7' }, '7'],
-  [{ message: 'Slow down.' }, {}, null],
+  [{ message: 'Slow down.' }, { 'retry-after': '0' }, '1'],
+  [{ message: 'Slow down.' }, { 'retry-after': '0.5' }, '1'],
+  [{ message: 'Slow down.' }, { 'retry-after': 'Sun, 06 Nov 1994 08:49:37 GMT' }, '1'],
+  [{ message: 'Slow down.' }, {}, '1'],
+  // Nothing is said but the status.
+  [{}, {}, '1'],
 ])('%j with %j says to wait %s s', async (said, headers, wait) => {
   upstream.play([JSON.stringify(said)], 'application/json', 429, headers as Record<string, string>);
   const error = await failureOf(chats.whole);
   expect([error.status, error.headers?.get('retry-after')]).toEqual([429, wait]);
+  expect(error.headers?.get('x-ratelimit-limit')).toMatch(/^\d+$/);
+  expect(error.headers?.get('x-ratelimit-remaining')).toBe('0');
+  expect(error.headers?.get('x-ratelimit-reset')).toMatch(/^\d{10,}$/);
+  expect(error.headers?.get('x-should-retry')).toBe(Number(wait) > 60 ? 'false' : null);
 });

@@ -128,7 +128,15 @@ describe('lanes', () => {
     expect(refusal).toMatchObject({
       status: 429,
       stream_id: 'two',
-      error: { code: 'websocket_stream_limit_reached', headers: { 'retry-after': '1' } },
+      error: {
+        code: 'websocket_stream_limit_reached',
+        headers: {
+          'retry-after': '1',
+          'x-ratelimit-limit': '1',
+          'x-ratelimit-remaining': '0',
+          'x-ratelimit-reset': expect.stringMatching(/^\d{10,}$/),
+        },
+      },
     });
     expect((await client.answer('response.completed', 'one')).length).toBeGreaterThan(3);
     await close();
