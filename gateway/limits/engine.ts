@@ -114,12 +114,14 @@ export class Limits {
 
   /**
    * Counts a request that is no call, in all limits of requests or in none; of the others it only
-   * says how they stand.
+   * says how they stand. An open circuit refuses it as it does a call.
    */
   async countRequest(
     rules: LimitRules,
     caller: Pick<LimitedCall, 'identity' | 'address'>,
   ): Promise<{ decision: Decision; all: Standing[] }> {
+    const circuit = this.openCircuit(rules);
+    if (circuit !== undefined) return { decision: this.refuse(circuit), all: [] };
     const checks = this.checksOf(rules, { ...caller, prompt_tokens: 0, is_stream: false });
     const counting = checks.filter(({ rule }) => rule.limit_type === 'rpm');
     const full = counting.length === 0 ? undefined : await this.counters.admit(counting);

@@ -8,7 +8,7 @@ import type { Decision } from '../limits/decision';
 import { type CountedAddress, uncounted } from '../limits/engine';
 import type { Standing } from '../limits/standing';
 import { answerLimit, refusal, setLimitHeaders } from './limit-answers';
-import { type Asking, circuitOpen, emitAddress, emitOf, exceeded } from './limit-events';
+import { type Asking, checked, circuitOpen, emitAddress, emitOf, exceeded } from './limit-events';
 
 /**
  * Counts the address, ahead of everything else; the decision over all tiers takes the count over.
@@ -69,8 +69,9 @@ export function emitUnpriced(ctx: Unpriced, gateway: Gateway, address: CountedAd
 }
 
 /**
- * Counts a request that is no call in the limits of requests of its caller. Returns how all limits
- * stand; throws the 429 of one that is reached.
+ * Counts a request that is no call in the limits of requests of its caller, and tells of the
+ * decision, which takes over the count of the address. Returns how all limits stand; throws the 429
+ * of one that is reached.
  */
 export async function limitAsking(
   ctx: Unpriced,
@@ -78,12 +79,18 @@ export async function limitAsking(
   caller: { identity: Identity; address: CountedAddress },
 ): Promise<Standing[]> {
   const { decision, all } = await gateway.limits.countRequest(gateway.snapshot.limits, caller);
+  caller.address.is_told = true;
+  const asking = askingOf(ctx, gateway);
   if (decision.refused === undefined) {
-    if (decision.tightest !== undefined) setLimitHeaders(ctx, decision.tightest.standing);
+    const { tightest } = decision;
+    if (tightest === undefined) return all;
+    setLimitHeaders(ctx, tightest.standing);
+    const { request_id, trace_label } = asking;
+    const { identity } = caller;
+    gateway.events.emit({ identity, request_id, trace_label }, checked(identity, tightest));
     return all;
   }
   const { refused, opens_circuit } = decision;
-  const asking = askingOf(ctx, gateway);
   if (opens_circuit) emitOf(asking, () => circuitOpen(refused));
   emitOf(asking, () => exceeded(refused));
   throw refusal(ctx, refused);

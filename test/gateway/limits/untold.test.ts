@@ -98,6 +98,53 @@ test('a tool call is told of once, a list too', async () => {
   expect(await typesOf(gateway, 'platform')).toEqual([]);
 });
 
+test('what the limits decide on a question for the standing of a key is one event each time', async () => {
+  const { org, key } = await fundedKey();
+  const alone = await open({ rate_limits: { per_key: { rpm: 5 } } });
+  expect(await get(`${alone.url}/v1/key`, key)).toBe(200);
+  await until(async () => (await typesOf(alone, org.org_id)).length === 1);
+  expect(await limitEvents(world, alone, org.org_id)).toMatchObject([
+    { type: 'rate_limit.checked', payload: { scope: 'per_key', remaining_rpm: 4 } },
+  ]);
+
+  const { org: other, key: second } = await fundedKey();
+  const both = await open({
+    rate_limits: { ip: { enabled: true, rpm: 50 }, per_key: { rpm: 1 } },
+  });
+  const statuses = [];
+  for (const path of ['key', 'key', 'models'])
+    statuses.push(await get(`${both.url}/v1/${path}`, second));
+  expect(statuses).toEqual([200, 429, 200]);
+  await until(async () => (await typesOf(both, other.org_id)).length === 3);
+  const events = await limitEvents(world, both, other.org_id);
+  expect(events.map(({ type, payload }) => [type, payload.scope])).toEqual([
+    ['rate_limit.checked', 'per_key'],
+    ['rate_limit.exceeded', 'per_key'],
+    ['rate_limit.checked', 'ip'],
+  ]);
+  expect(await typesOf(both, 'platform')).toEqual([]);
+});
+
+test('an open circuit refuses it ahead of all tiers: its address stays counted', async () => {
+  const { key } = await fundedKey();
+  const gateway = await open({
+    rate_limits: { ip: { enabled: true, rpm: 4 }, global: { rpm: 1 } },
+  });
+  // The count of the address goes back with the refusal that opens the circuit.
+  expect([await ask(gateway, key), await ask(gateway, key)]).toMatchObject([
+    { status: 200 },
+    { status: 429, error: { scope: 'global' } },
+  ]);
+  const scopes = [];
+  for (let n = 0; n < 4; n += 1) {
+    const headers = { authorization: `Bearer ${key}` };
+    const { statusCode, body } = await request(`${gateway.url}/v1/key`, { headers });
+    const { error } = (await body.json()) as { error: { scope: string } };
+    scopes.push([statusCode, error.scope]);
+  }
+  expect(scopes).toEqual([...Array(3).fill([429, 'global']), [429, 'ip']]);
+});
+
 test("the platform's stream is for platform admins alone", async () => {
   const gateway = await open(limited(1));
   await get(`${gateway.url}/v1/models`, 'nobody');
