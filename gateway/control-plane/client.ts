@@ -131,7 +131,7 @@ export function openControlPlane(
     person: (asked) => person(batches, log, asked),
     funds: (caller) => funds(batches, log, caller),
     reserve: (request) => reserve({ batches, settlements, log }, request),
-    redeem: (request, signal) => redeem({ batches, log }, request, signal),
+    redeem: (request, signal) => redeem({ batches, settlements, log }, request, signal),
     settle: settlements.send,
     extend: (items) => extend(batches, items),
     sendEvents: (events, timeout_ms) => sendEvents(batches, events, timeout_ms),
@@ -232,10 +232,13 @@ async function reserve(
 }
 
 async function redeem(
-  { batches, log }: { batches: Batches; log: Logger },
+  { batches, settlements, log }: { batches: Batches; settlements: Settlements; log: Logger },
   request: calls.Redeem,
   signal: AbortSignal,
 ): Promise<Reservation | undefined> {
+  // A call that begins with a ticket is one more; one that waits was let in before.
+  const begins = request.is_brought === true && request.wait_ms === 0;
+  if (begins && settlements.count() >= UNSETTLED_MAX) throw away();
   const options = { timeout_ms: request.wait_ms + REDEEM_MARGIN_MS, signal };
   const path = '/v1/gateway/wallets/redeem-ticket';
   const ask = (body: object) => batches.request('POST', path, body, options);
