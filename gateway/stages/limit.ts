@@ -20,11 +20,13 @@ export function limitByAddress(call: Begun): Addressed {
   const rules = snapshot.limits;
   if (rules.is_empty) return Object.assign(call, { address: uncounted });
   const address = gateway.limits.countAddress(rules, addressOf(ctx.req, rules.address));
-  const { refused } = address;
+  const { refused, check } = address;
   if (refused !== undefined) {
     emitOf(call, () => exceeded(refused));
     throw refusal(ctx, refused);
   }
+  // For a call that fails soon; the decision over all tiers says more.
+  if (check !== undefined) setLimitHeaders(ctx, gateway.limits.standingOf(check));
   // A call that fails ahead of the decision over all tiers has passed this one.
   if (!address.is_told)
     call.onEnd(() => emitAddress(gateway, address, (told) => emitAs(call, told)));
