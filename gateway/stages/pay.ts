@@ -126,14 +126,18 @@ async function waitForMoney(call: Limited, request: Reserve, wait: Wait): Promis
       is_brought: wait.is_brought,
       wait_ms: Math.min(left_ms, WAIT_MS_MAX),
     });
+    const asked_at = performance.now();
     try {
       const reservation = await control_plane.redeem(redeem, wait.over);
       if (reservation !== undefined) return reservation;
       // No address answered, or the answer was lost: the same ids are safe to ask for again.
-      await sleep(Math.min(RETRY_MS, left_ms), undefined, { signal: wait.over }).catch(() => null);
+      await pause(end_at, wait.over);
     } catch (error) {
-      if (isShort(error)) short = error;
-      else if (wait.is_brought || codeOf(error) !== 'ticket_redeemed') throw error;
+      if (isShort(error)) {
+        short = error;
+        // An API that stops lets nobody wait.
+        if (performance.now() - asked_at < redeem.wait_ms) await pause(end_at, wait.over);
+      } else if (wait.is_brought || codeOf(error) !== 'ticket_redeemed') throw error;
       else {
         // Another call with the same body took the ticket; this one asks for its own.
         const again = await control_plane.reserve(request).catch(asShort);
@@ -143,6 +147,12 @@ async function waitForMoney(call: Limited, request: Reserve, wait: Wait): Promis
     }
   }
   throw short;
+}
+
+/** Between two questions that were answered at once, within the hold. */
+async function pause(end_at: number, over: AbortSignal): Promise<void> {
+  const ms = Math.max(0, Math.min(RETRY_MS, end_at - performance.now()));
+  await sleep(ms, undefined, { signal: over }).catch(() => null);
 }
 
 async function redeemNow(call: Limited, redeem: Redeem): Promise<Reservation> {

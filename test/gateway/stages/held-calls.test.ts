@@ -1,6 +1,9 @@
+import { createServer } from 'node:http';
+import { json } from 'node:stream/consumers';
 import { request } from 'undici';
 import { decimalText } from '../../../domain/money';
 import { many, one } from '../../../domain/sql';
+import { listen } from '../../../runtime/listen';
 import { chat, gatewayKey, lastCharge, post } from '../../support/gateway';
 import { until } from '../../support/until';
 import { openWire } from '../../support/wire';
@@ -174,6 +177,46 @@ test('the control plane may break in the middle of a hold: the call goes on wait
   expect(holds).toHaveLength(1);
   await behind.close();
   await wire.close();
+});
+
+/** An API that stops: it answers as ours, but lets no redeem wait. */
+async function openStopping() {
+  let redeems = 0;
+  const server = createServer(async (req, res) => {
+    const given = req.method === 'GET' ? undefined : ((await json(req)) as object);
+    const is_redeem = req.url?.endsWith('/redeem-ticket') === true;
+    if (is_redeem) redeems += 1;
+    const { host: _, connection: __, 'content-length': ___, ...headers } = req.headers;
+    const { statusCode, body } = await request(world.api.url + req.url, {
+      method: req.method as 'POST',
+      headers: headers as Record<string, string>,
+      body: given ? JSON.stringify(is_redeem ? { ...given, wait_ms: 0 } : given) : null,
+    });
+    res.writeHead(statusCode, { 'content-type': 'application/json' }).end(await body.text());
+  });
+  const url = `http://127.0.0.1:${await listen(server, 0)}`;
+  return { url, redeems: () => redeems, close: () => server.close() };
+}
+
+test('an API that stops answers held calls at once: they ask again after a pause, until they are paid or their hold ends', async () => {
+  const stopping = await openStopping();
+  const behind = await world.openGateway({
+    api_urls: [stopping.url],
+    settings: { cost_tickets: { hold_ms: 20_000 } },
+  });
+  const poor = await makePoor();
+  const headers = { 'x-svc-hold-ms': '1000' };
+  expect((await post(behind.url + CHAT, poor.key, chat('ends'), headers)).status).toBe(402);
+  // One at once, and one after each quarter of a second.
+  expect(stopping.redeems()).toBeGreaterThan(0);
+  expect(stopping.redeems()).toBeLessThanOrEqual(6);
+  const before = stopping.redeems();
+  const held = post(behind.url + CHAT, poor.key, chat('is paid'));
+  await until(() => stopping.redeems() > before);
+  await topUp(poor);
+  expect((await held).status).toBe(200);
+  await behind.close();
+  stopping.close();
 });
 
 test('a top-up for 12 of 40 calls that two gateways hold at two APIs lets exactly the 12 oldest through', async () => {
