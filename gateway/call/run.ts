@@ -30,15 +30,22 @@ export async function runCall(
     outcome: { outcome: 'canceled' },
     attempts: 0,
     onEnd: (step: () => void) => void ends.push(step),
-    onClientGone: (step: () => void) => void leavings.push(step),
+    onClientGone: (step: () => void) => {
+      // One who has gone goes no second time.
+      if (call.client_is_gone) queueMicrotask(step);
+      else leavings.push(step);
+    },
   };
   // The request's own `close` fires once its body is read; only the response shows that the client
   // has gone.
-  ctx.res.once('close', () => {
+  const leaveIt = (): void => {
     if (ctx.res.writableFinished) return;
     call.client_is_gone = true;
     for (const step of leavings) step();
-  });
+  };
+  // It may have gone while its key was asked for.
+  if (ctx.res.closed || ctx.res.destroyed) leaveIt();
+  else ctx.res.once('close', leaveIt);
   gateway.calls.add(call);
   enter(call.snapshot);
   if (gateway.telemetry.tracing !== undefined) beginCall(call);

@@ -1,6 +1,10 @@
 import type { ServerResponse } from 'node:http';
+import { PassThrough } from 'node:stream';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { request } from 'undici';
 import { many } from '../../../domain/sql';
+import { runCall } from '../../../gateway/call/run';
+import { mcp } from '../../../gateway/families/mcp';
 import { drain } from '../../../gateway/gateway';
 import { gatewayKey } from '../../support/gateway';
 import { until } from '../../support/until';
@@ -134,6 +138,23 @@ describe('a client that goes', () => {
     expect(res?.destroyed).toBe(false);
     res?.end(`data: ${message}\n\n`);
     expect(await cost(org_id)).toBe(nanos);
+  });
+
+  it('while its key is asked for is gone as its call begins', async () => {
+    // Its `close` has come by then, and comes once only.
+    const res = new PassThrough().destroy();
+    await until(() => res.closed);
+    const ctx = { res, req: { headers: {} }, state: { request_id: 'req_1', logged: {} } };
+    const found: boolean[] = [];
+    let left = 0;
+    await runCall({ ctx: ctx as never, gateway, family: mcp }, async (leaving) => {
+      found.push(leaving.client_is_gone);
+      leaving.onClientGone(() => {
+        left += 1;
+      });
+      await nextTurn();
+    });
+    expect([found, left]).toEqual([[true], 1]);
   });
 
   it('is waited for no longer than configured', async () => {
