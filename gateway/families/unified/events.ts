@@ -29,9 +29,11 @@ export function translateEvents(
     const { data, bytes, event: name } = frame;
     if (data === undefined) {
       if (bytes.length > FRAME_MAX_BYTES) throw tooLong(FRAME_MAX_BYTES);
-      return nothing;
+      // A stray line end says nothing.
+      return bytes.includes(COLON) ? sign_of_life : nothing;
     }
     const event = read(data) ?? failureIn(data);
+    if (event?.type === 'ping') return sign_of_life;
     if (event !== undefined) return dataFrames(translate(event, frame));
     // Words of an error that are no object are for the reader behind this.
     return name === 'error' ? Buffer.from(`${bytes.toString('utf8').trimEnd()}\n\n`) : nothing;
@@ -49,6 +51,9 @@ export function translateEvents(
 }
 
 const nothing = Buffer.alloc(0);
+const COLON = 58;
+// A comment, which no client reads: while a model thinks, balancers cut a stream that is silent.
+const sign_of_life = Buffer.from(': ping\n\n');
 
 /** The failure in a list, as one provider wraps its errors. */
 function failureIn(data: string): Body | undefined {

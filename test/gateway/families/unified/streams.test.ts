@@ -160,3 +160,17 @@ test.each(all)('%s: words of an error that are no object are told too', (wire) =
   expect(told(wire, 'data: overloaded\n\n')).toBe('');
   expect(told(wire, frame({ why: 'overloaded' }, 'error'))).toMatch(/^data: \{"error":\{/);
 });
+
+test.each<[Wire, string]>([
+  ['messages', 'event: ping\ndata: {"type":"ping"}\n\n'],
+  ['messages', ': alive\n\n'],
+  ['gemini', ': alive\r\n\r\n'],
+  ['converse', ':\n\n'],
+])('%s: %j is a sign of life on the wire of chats too', (wire, sign) => {
+  expect(told(wire, `${sign}${sign}`)).toBe(': ping\n\n: ping\n\n');
+  const text = told(wire, sign + whole[wire]);
+  expect(text.startsWith(': ping\n\ndata: {')).toBe(true);
+  expect(text.endsWith('data: [DONE]\n\n')).toBe(true);
+  // A stray line end is none.
+  expect(told(wire, '\n\n\r\n')).toBe('');
+});
