@@ -1,4 +1,5 @@
 import { isAppError } from '../../domain/errors';
+import { cut, keepable } from '../../domain/texts';
 import type { Call } from './call';
 
 /** The refusals that somebody who governs wants to know of, by their codes. */
@@ -25,7 +26,8 @@ export function tellRefused(call: Call, error: unknown): void {
   const is_soft = identity.proof === 'header_soft';
   const group = is_soft ? 'header_soft' : identity.org_id;
   const who = is_soft ? '' : (identity.key_id ?? identity.user_id ?? '');
-  const model = request?.model.slice(0, MODEL_CHARACTERS_MAX) ?? null;
+  // One text that cannot be kept would spoil the events of all that travel with it.
+  const model = request === undefined ? null : keepable(cut(request.model, MODEL_CHARACTERS_MAX));
   const { request_id, trace_label, agent_id } = call;
   gateway.refusals.count(group, `${error.code} ${who}`, (count, is_rest) => {
     const of = is_rest ? { of_several: true } : {};

@@ -73,3 +73,15 @@ test('so are a budget and a cap, each by itself; want of money has its ticket, a
     'key_budget_exceeded',
   ]);
 });
+
+test.each([
+  ['a\u0000b', 'ab'],
+  ['a\ud800b', 'a\ufffdb'],
+  [`${'a'.repeat(199)}\u{1f600}`, 'a'.repeat(199)],
+])('a model called %j is told as far as a text can be kept', async (model, told) => {
+  const org = await makePoor();
+  const key = await gatewayKey(world.api, org.org_id, { allowed_models: ['gpt-4o'] });
+  expect((await post(gateway.url + CHAT, key, chat('no', { model }))).status).toBe(403);
+  const events = await refusedOf(org.org_id);
+  expect(events.map(({ payload }) => payload.model)).toEqual([told]);
+});
