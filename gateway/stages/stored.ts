@@ -13,6 +13,8 @@ import { serveBy } from './choose';
 
 const ID_CHARACTERS_MAX = 1_000;
 const NAMED_MAX = 1_000;
+// Of all that a reserve asks about, as JSON: a control plane reads a body of 1 MiB.
+const ASKED_BYTES_MAX = 262_144;
 const MADE_MAX = 1_000;
 
 /**
@@ -29,11 +31,15 @@ export function nameStored(call: Limited): NamedIds | undefined {
   const owner = ownerOfIds(call);
   let providers = [...new Set(call.candidates.map(({ target }) => target.provider))];
   const asked: NamedId[] = [];
+  let bytes = 0;
   for (const { kind, id, member } of named) {
     if (!isPossible(id) || named.length > NAMED_MAX) throw unknownId({ kind, id }, member);
     const keeper = gateway.stored_ids.keeperOf(owner, { kind, id });
-    if (keeper === undefined) asked.push({ kind, id });
-    else {
+    if (keeper === undefined) {
+      asked.push({ kind, id });
+      bytes += Buffer.byteLength(JSON.stringify(id));
+      if (bytes > ASKED_BYTES_MAX) throw unknownId({ kind, id }, member);
+    } else {
       providers = providers.filter((provider) => provider === keeper.provider);
       call.kept_by_key = keeper.provider_key_id;
     }

@@ -237,3 +237,17 @@ test('a call that brings a ticket is asked for its ids too', async () => {
   const gone = await post(url + path, key, body, { 'x-svc-cost-ticket': ticket });
   expect(gone.status).toBe(404);
 });
+
+test.each([
+  ['letters', 'x'],
+  // Six times as long on their way.
+  ['letters that JSON escapes', '\u0001'],
+])('ids of more %s than can be asked about are unknown, and no fault of the gateway', async (_, letter) => {
+  const ids = Array.from({ length: 400 }, (_, n) => `${n}${letter.repeat(900)}`);
+  const tools = [{ type: 'file_search', vector_store_ids: ids }];
+  expect(await ask({ tools })).toMatchObject({
+    status: 404,
+    body: { error: { code: 'stored_id_unknown' } },
+  });
+  expect(await arrivals(world.models_url)).toEqual([]);
+});
