@@ -2,12 +2,16 @@ import type { Duplex } from 'node:stream';
 import type { Dispatcher } from 'undici';
 import type { Begun } from '../call/call';
 import type { ClientResponse } from '../call/client-side';
+import { readTo } from '../wire/unread';
 
 type Controller = Dispatcher.DispatchController;
 
+// So often within the idle time-out it is looked whether a client has read on.
+const LOOKS = 4;
+
 /**
- * Writes to the client no faster than it reads; one that does not read at all is left after the
- * idle time-out.
+ * Writes to the client no faster than it reads; one that reads nothing during the idle time-out is
+ * left.
  */
 export class Valve {
   private readonly call: Begun;
@@ -27,12 +31,9 @@ export class Valve {
     if (this.res.write(bytes) || this.stalled !== undefined) return;
     this.controller.pause();
     this.decoder?.pause();
-    this.stalled = setTimeout(
-      () => this.res.destroy(),
-      this.call.snapshot.settings.timeouts.idle_ms,
-    );
+    this.stalled = this.watch();
     const goOn = (): void => {
-      clearTimeout(this.stalled);
+      clearInterval(this.stalled);
       this.stalled = undefined;
       this.res.off('drain', goOn);
       this.res.off('close', goOn);
@@ -41,6 +42,24 @@ export class Valve {
     };
     this.res.on('drain', goOn);
     this.res.on('close', goOn);
+  }
+
+  /**
+   * Leaves a client that reads nothing. Of an answer that was ended nothing tells that its client
+   * reads on, but its socket.
+   */
+  private watch(): NodeJS.Timeout {
+    const { req, res } = this.call.ctx;
+    const look = () => readTo(req.socket);
+    let read_to = look();
+    let still = 0;
+    const { idle_ms } = this.call.snapshot.settings.timeouts;
+    return setInterval(() => {
+      const before = read_to;
+      read_to = look();
+      still = read_to === before ? still + 1 : 0;
+      if (still >= LOOKS) res.destroy();
+    }, idle_ms / LOOKS);
   }
 
   /** True while the client has more to read than it takes. */

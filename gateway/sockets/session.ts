@@ -1,4 +1,3 @@
-import type { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
 import { AppError, tooMany } from '../../domain/errors';
@@ -7,6 +6,7 @@ import type { SocketSettings } from '../config/sockets';
 import { checkKeys } from '../wire/members';
 import { parseBody } from '../wire/parse';
 import type { Arrival } from '../wire/read';
+import { readTo } from '../wire/unread';
 import { type Opened, SocketCall } from './frame-call';
 import { asked, laneOf } from './frames';
 import type { Link } from './response';
@@ -288,12 +288,4 @@ function bytesExceeded(limit: number): AppError {
     'Frames that come or wait here have as many bytes as may be. Send fewer at one time.',
     { limit, resets_at: new Date(Date.now() + PLACE_MS) },
   );
-}
-
-/** Changes with each byte that a client with unread ones reads; undefined if it has read all. */
-function readTo(socket: Socket): string | undefined {
-  // What the system has not taken yet of the write under way; Node's own time-outs look there.
-  const { _handle } = socket as Socket & { _handle?: { writeQueueSize?: number } | null };
-  const queued = _handle?.writeQueueSize ?? 0;
-  return queued > 0 ? `${queued} ${socket.bytesWritten - socket.writableLength}` : undefined;
 }

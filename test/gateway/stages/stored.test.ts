@@ -242,12 +242,15 @@ test.each([
   ['letters', 'x'],
   // Six times as long on their way.
   ['letters that JSON escapes', '\u0001'],
-])('ids of more %s than can be asked about are unknown, and no fault of the gateway', async (_, letter) => {
-  const ids = Array.from({ length: 400 }, (_, n) => `${n}${letter.repeat(900)}`);
-  const tools = [{ type: 'file_search', vector_store_ids: ids }];
-  expect(await ask({ tools })).toMatchObject({
-    status: 404,
-    body: { error: { code: 'stored_id_unknown' } },
-  });
-  expect(await arrivals(world.models_url)).toEqual([]);
-});
+])(
+  'ids of more %s than can be asked about are unknown, and no fault of the gateway',
+  async (_, letter) => {
+    const ids = Array.from({ length: 400 }, (_, n) => `${n}${letter.repeat(900)}`);
+    const tools = [{ type: 'file_search', vector_store_ids: ids }];
+    expect(await ask({ tools })).toMatchObject({
+      status: 404,
+      body: { error: { code: 'stored_id_unknown' } },
+    });
+    expect(await arrivals(world.models_url)).toEqual([]);
+  },
+);
