@@ -112,7 +112,8 @@ async function read(
   const found = await new OrdersController(client).getOrder({ id: order_id }).catch(unlessGone);
   if (found === undefined) return nothingPaid('gone');
   const report = reportOf(found.result);
-  if (isFresh || report.status !== 'captured' || report.capture_id === null) return report;
+  // A dispute may make its capture pending or declined: it is asked for whatever that is now.
+  if (isFresh || report.capture_id === null) return report;
   return { ...report, disputes: await disputesOf(connection, report.capture_id, signal) };
 }
 
@@ -191,8 +192,6 @@ function reportOf(order: Order): PaymentReport {
     .map((capture) => ({ ...capture, meaning: meaningOf(words.captures, capture.status) }))
     .sort((a, b) => ranks.indexOf(a.meaning) - ranks.indexOf(b.meaning))[0];
   if (taken === undefined) return nothingPaid(meaningOf(words.orders, order.status));
-  // The order is over with it: nobody can try again.
-  if (taken.meaning === 'failed') return nothingPaid('failed');
   const { currencyCode: currency, value } = present(taken.amount);
   const capture_id = present(taken.id);
   const amount_nanos = fromWire(NAME, currency, value);
@@ -201,7 +200,7 @@ function reportOf(order: Order): PaymentReport {
   );
   const isAllBack = taken.status === CaptureStatus.Refunded;
   const refunds = isAllBack ? wholeOf(listed, { capture_id, amount_nanos, currency }) : listed;
-  return { status: taken.meaning, capture_id, amount_nanos, currency, refunds, disputes: [] };
+  return { status: taken.meaning, capture_id, amount_nanos, currency, refunds, disputes: null };
 }
 
 /** All of the capture is said to have gone back: what no refund shows that went is one more. */

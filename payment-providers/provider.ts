@@ -45,11 +45,11 @@ export type PaymentStatus =
 export interface PaymentReport {
   status: PaymentStatus;
   capture_id: string | null;
-  /** The amount captured, in nanos of `currency`; null while nothing was. */
+  /** The amount of the capture, in nanos of `currency`; null while there is none. */
   amount_nanos: bigint | null;
   currency: string | null;
   refunds: readonly ReportedRefund[];
-  /** Null if the provider does not let this account ask: then the known ones stay. */
+  /** Null if they were not asked for, or may not be by this account: then the known ones stay. */
   disputes: readonly ReportedDispute[] | null;
 }
 

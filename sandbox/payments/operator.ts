@@ -19,12 +19,14 @@ import type { Arrival, ProviderRequest, ProviderResponse, Wire } from './wire';
  *     refund {"amount": "5.00"}          at the provider's own site; without an amount the rest
  *     reverse {"amount"}                 a bank takes money back
  *     settle-refund, fail-refund         the youngest refund ends so
- *     open-dispute {"amount", "is_inquiry"}, win-dispute, lose-dispute
+ *     open-dispute {"amount", "is_inquiry", "capture"}, win-dispute, lose-dispute
+ *                                        capture: pending or declined while it is open, at A
  *     resend {"type"}                    repeats the order's youngest event (of that type)
  */
 const wish = z.strictObject({
   amount: z.string().optional(),
   is_inquiry: z.boolean().default(false),
+  capture: z.enum(['pending', 'declined']).optional(),
   type: z.string().optional(),
 });
 const target = z.strictObject({
@@ -46,9 +48,11 @@ const actions: Record<string, Action> = {
   reverse: (wire, order, wish) => takeBack(wire, order, wish, 'reversal'),
   'settle-refund': (wire, order) => desk.settleRefund(wire.desk, order, 'completed'),
   'fail-refund': (wire, order) => desk.settleRefund(wire.desk, order, 'failed'),
-  'open-dispute': (wire, order, { amount, is_inquiry }) => {
+  'open-dispute': (wire, order, { amount, is_inquiry, capture }) => {
     const units = amount === undefined ? {} : { amount: toUnits(wire, order, amount) };
-    desk.openDispute(wire.desk, order, { ...units, is_inquiry });
+    const held =
+      capture && ({ capture_status: capture === 'pending' ? capture : 'failed' } as const);
+    desk.openDispute(wire.desk, order, { ...units, ...held, is_inquiry });
   },
   'win-dispute': (wire, order) => desk.closeDispute(wire.desk, order, 'won'),
   'lose-dispute': (wire, order) => desk.closeDispute(wire.desk, order, 'lost'),

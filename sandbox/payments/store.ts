@@ -45,6 +45,8 @@ export interface Dispute extends Money {
   status: 'open' | 'won' | 'lost';
   /** An inquiry has moved no money. */
   is_inquiry: boolean;
+  /** How its capture stands while it is open, at provider A; as before if absent. */
+  capture_status?: 'pending' | 'failed';
   /** Refunds that the merchant made because of it, by id. Files of before have none. */
   refund_ids?: string[];
   created_at: string;

@@ -107,9 +107,21 @@ const CAPTURES = '/purchase_units/0/payments/captures';
 test.each(cases(a.captures))('a capture of A that is %s is %s', async (word, meaning) => {
   const { order_id } = await opened.paid(A);
   const report = await readTold(A, order_id, { [`${CAPTURES}/0/status`]: word });
-  const amount_nanos = meaning === 'failed' ? null : 50n * UNIT;
-  expect(report).toMatchObject({ status: meaning, amount_nanos });
+  expect(report).toMatchObject({ status: meaning, amount_nanos: 50n * UNIT });
 });
+
+test.each(cases(a.captures))(
+  'a dispute is told while its capture is %s, and nothing is said of it by a fresh look',
+  async (word) => {
+    const { order_id } = await opened.paid(A);
+    await opened.act(A, order_id, 'open-dispute', { amount: '10.00' });
+    const set = { [`${CAPTURES}/0/status`]: word };
+    const open = { status: 'open', amount_nanos: 10n * UNIT };
+    expect((await readTold(A, order_id, set)).disputes).toMatchObject([open]);
+    const { provider } = opened.sandboxes[A];
+    expect((await provider.read(order_id, { isFresh: true })).disputes).toBeNull();
+  },
+);
 
 test.each([0, 1])(
   'a declined capture beside the one that was made says nothing, wherever it stands (%i)',

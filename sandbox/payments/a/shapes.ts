@@ -75,6 +75,8 @@ export function fromMoney({ currency_code, value }: WireMoney, field: string): M
 }
 
 const captureStatus = { completed: 'COMPLETED', pending: 'PENDING', failed: 'DECLINED' } as const;
+/** Why a capture stands as it does because of a dispute. */
+const disputeReason = { pending: 'BUYER_COMPLAINT', failed: 'CHARGEBACK' } as const;
 const refundStatus = { completed: 'COMPLETED', pending: 'PENDING', failed: 'FAILED' } as const;
 
 function link(base_url: string, rel: string, path: string, method = 'GET') {
@@ -152,11 +154,15 @@ export function showCapture(order: Order, capture: Capture, base_url: string) {
   const gone = order.refunds.filter(({ status }) => status === 'completed');
   const refunded = gone.reduce((sum, { amount }) => sum + amount, 0);
   const back = refunded >= capture.amount ? 'REFUNDED' : 'PARTIALLY_REFUNDED';
-  const status = refunded > 0 ? back : captureStatus[capture.status];
+  const disputed = order.disputes.find((one) => one.status === 'open' && one.capture_status);
+  const held = disputed?.capture_status;
+  const status = refunded > 0 && !held ? back : captureStatus[held ?? capture.status];
   return {
     id: capture.id,
     status,
-    ...(status === 'PENDING' && { status_details: { reason: 'PENDING_REVIEW' } }),
+    ...((held || status === 'PENDING') && {
+      status_details: { reason: held ? disputeReason[held] : 'PENDING_REVIEW' },
+    }),
     amount: toMoney(capture),
     final_capture: true,
     seller_protection: { status: 'ELIGIBLE', dispute_categories: ['ITEM_NOT_RECEIVED'] },

@@ -163,6 +163,25 @@ test.each(providerNames)(
   },
 );
 
+test.each(['pending', 'declined'])(
+  'a disputed payment of A whose capture becomes %s is debited at the first look, and stays so until the dispute is won',
+  async (capture) => {
+    const checkout = await completed('payment_provider_a');
+    const sandbox = world.sandboxes.payment_provider_a;
+    const order = checkout.provider_session_token;
+    await sandbox.act(order, 'open-dispute', { amount: '20.00' });
+    await until(async () => (await balance()) === 30);
+    await sandbox.act(order, 'open-dispute', { amount: '5.00', capture });
+    await until(async () => (await balance()) === 25);
+    await sandbox.act(order, 'win-dispute');
+    await until(async () => (await balance()) === 30);
+    expect(await sessionOf(world, tenant, checkout)).toMatchObject({
+      status: 'completed',
+      refunded_amount: 20,
+    });
+  },
+);
+
 test.each(providerNames)(
   "%s: our refund racing one at the provider's own site takes the money once",
   async (provider) => {

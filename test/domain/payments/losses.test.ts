@@ -52,6 +52,25 @@ test('a disputed sale that is refunded because of it is taken once, and stays so
   expect(await entries(id)).toHaveLength(2);
 });
 
+test.each(['pending', 'failed'])(
+  'a payment that is %s because of a dispute keeps its debit until the dispute is won',
+  async (status) => {
+    const id = await completed();
+    await tell(id, report(id, { disputes: [['d', 25n, 'open']] }));
+    expect(await balance()).toBe(25n);
+    const open = report(id, { disputes: [['d', 25n, 'open']] });
+    await tell(id, { ...open, status });
+    await tell(id, { ...open, status, disputes: null });
+    expect(await balance()).toBe(25n);
+    expect(await payments.getAny(db, id)).toMatchObject({ status: 'completed' });
+    await tell(id, report(id, { disputes: [['d', 25n, 'won']] }));
+    expect(await balance()).toBe(50n);
+    // Nothing was known of it before.
+    await tell(id, { ...report(id, { disputes: [['e', 10n, 'open']] }), status });
+    expect(await balance()).toBe(40n);
+  },
+);
+
 test.each<[string, Told, bigint]>([
   ['apart', { refunds: [['r', 20n]], disputes: [['d', 10n, 'lost']] }, 30n],
   ['in part', { refunds: [['r', 4n]], disputes: [['d', 10n, 'lost', ['r']]] }, 10n],

@@ -239,6 +239,25 @@ test('a webhook is verified by the bytes that came, and by nothing else', async 
   expect(await verify(delivery, event, { transmission_id: 'other' })).toBe('FAILURE');
 });
 
+test.each([
+  ['pending', 'PENDING', 'BUYER_COMPLAINT'],
+  ['declined', 'DECLINED', 'CHARGEBACK'],
+])('a dispute may make its capture %s until it is decided', async (capture, status, reason) => {
+  const { id } = await captured();
+  const shown = async () => {
+    const headers = { authorization: `Bearer ${await askToken()}` };
+    const answer = await fetch(`${url}/v2/checkout/orders/${id}`, { headers });
+    const { purchase_units } = (await answer.json()) as {
+      purchase_units: { payments: { captures: object[] } }[];
+    };
+    return purchase_units[0]?.payments.captures;
+  };
+  await operator(url, `orders/${id}/open-dispute`, { amount: '20.00', capture });
+  expect(await shown()).toMatchObject([{ status, status_details: { reason } }]);
+  await operator(url, `orders/${id}/win-dispute`, {});
+  expect(await shown()).toMatchObject([{ status: 'COMPLETED' }]);
+});
+
 test('a dispute is listed by its capture, and its own page tells how it ended', async () => {
   const { id, capture_id } = await captured();
   await operator(url, `orders/${id}/open-dispute`, { amount: '20.00' });
