@@ -66,12 +66,16 @@ export function openWaiters({ db, batches, database_url, log }: WaiterParts) {
       // Joined before the first try, so that no notice after it is missed.
       const queue = join(queues, org_id);
       const woken = createDeferred<ItemAnswer | undefined>();
+      // A gateway that lost its connection asks again: the newer one waits, the older one ends.
+      queue.calls.get(request_id)?.(undefined);
       queue.calls.set(request_id, woken.resolve);
+      const isNewest = () => queue.calls.get(request_id) === woken.resolve;
       try {
         const first = await batches.redeem({ ...body, wait_ms });
         if (first.code !== 'insufficient_balance') return first;
         const answer = await waitFor(woken.promise, wait_ms, gone);
         if (answer !== undefined) return answer;
+        if (!isNewest()) return first;
         if (gone.aborted) {
           await tickets.leave(db, org_id, request_id);
           return first;
@@ -80,7 +84,7 @@ export function openWaiters({ db, batches, database_url, log }: WaiterParts) {
         // that has left.
         return await batches.redeem({ ...body, wait_ms: 0 });
       } finally {
-        queue.calls.delete(request_id);
+        if (isNewest()) queue.calls.delete(request_id);
         // A queue of the same organization that was opened meanwhile is another one's.
         if (queue.calls.size === 0 && queues.get(org_id) === queue) queues.delete(org_id);
       }
