@@ -62,6 +62,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
       '0054',
       '0076',
       '0077',
+      '0108',
     ],
   },
   { title: 'Payments', files: ['0015', '0016', '0031', '0056'] },

@@ -54,6 +54,13 @@ export function listForAdmin(
 
 type Resolution = 'credited' | 'closed';
 
+/** What stands against a decision, by the database's code. */
+const states: Readonly<Record<string, string>> = {
+  refund_under_way: 'A refund of this payment is under way or done.',
+  wallet_full:
+    'The wallet cannot hold this much more. Make room in it, then decide again, or refund the payment.',
+};
+
 /**
  * An operator's decision about money that came in another amount or currency; a repeat changes
  * nothing. Throws 409 if there is nothing to decide, and `invalid_field` if the amount to credit
@@ -87,9 +94,8 @@ export async function resolve(
       param: 'amount',
     });
   }
-  const words =
-    code === 'refund_under_way'
-      ? 'A refund of this payment is under way or done.'
-      : 'This payment has no open mismatch to resolve.';
-  throw new AppError('payment_state', words);
+  throw new AppError(
+    'payment_state',
+    states[code] ?? 'This payment has no open mismatch to resolve.',
+  );
 }

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto';
+import * as rules from '../../../domain/ledger/approval-rules';
 import { type Db, many, one } from '../../../domain/sql';
 import { type CallApi, makeTenant, refusal, startApi } from '../../support/api';
 import { gatewayToken, issueKey } from '../../support/keys';
@@ -88,6 +89,43 @@ test('a key has 50 open tickets; one more call is 429 with its headers, and writ
   const [first] = await db('cost_tickets').where({ org_id, key_id }).limit(1);
   await many(db, `select resolve_ticket(:id, 'denied', false)`, { id: first.id });
   expect((await reserve(org_id, 50, { key_id })).status).toBe(402);
+});
+
+test('a call that a rule approves needs no room; one that no rule approves leaves no ticket', async () => {
+  const { org_id, member_id: user_id } = await makeTenant(db);
+  const key_id = await keyOf(org_id);
+  const caller = { key_id, user_id };
+  await many402(org_id, 0, 50, caller);
+  const { cost } = await one<{ cost: bigint }>(
+    db,
+    'select max(estimated_cost_nanos) as cost from cost_tickets where org_id = :org_id',
+    { org_id },
+  );
+  await rules.create(db, {
+    org_id,
+    name: 'Two calls',
+    team_id: null,
+    max_per_call_nanos: cost,
+    max_per_day_nanos: 10n * cost,
+    source: 'organization',
+    created_by: 'test',
+  });
+  const before = await written(org_id);
+  // Nothing covers it.
+  const refused = await reserve(org_id, 50, caller);
+  expect(refusal(refused)).toMatchObject({ status: 429, code: 'open_tickets_exceeded' });
+  expect(await written(org_id)).toEqual({ ...before, events: (before.events ?? 0) + 1 });
+  // The user's wallet and the organization's cover it together.
+  await many(
+    db,
+    `select credit(w.org_id, w.id, :half, 'half') from wallets w
+     where w.org_id = :org_id and (w.owner_type = 'organization' or w.owner_user_id = :user_id)`,
+    { org_id, user_id, half: cost - cost / 3n },
+  );
+  expect((await reserve(org_id, 51, caller)).status).toBe(200);
+  const open = await db('cost_tickets').where({ org_id, status: 'open' });
+  expect(open).toHaveLength(50);
+  expect((await reserve(org_id, 52, caller)).status).toBe(429);
 });
 
 test('an organization has 500 open tickets, whatever keys it makes; others have their own', async () => {

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import * as operators from '../../../domain/payments/operators';
 import * as refunds from '../../../domain/payments/refunds';
 import * as payments from '../../../domain/payments/sessions';
+import { many } from '../../../domain/sql';
 import {
   balance,
   completed,
@@ -11,6 +12,7 @@ import {
   nothing,
   paid,
   tell,
+  tenant,
   UNIT,
 } from './sessions';
 
@@ -184,4 +186,24 @@ test('a payment that hangs while it is taken can be closed by a person, and is c
   });
   await operators.resolve(db, { ...decision, resolution: 'credited' });
   expect(await balance()).toBe(49n);
+});
+
+test('a decision that the wallet cannot hold now is refused, and credits what was decided once it can', async () => {
+  const id = await makeSession();
+  await tell(id, paid(id, { amount_nanos: 100n * UNIT, currency: 'EUR' }));
+  const { org_id, wallet_id } = tenant;
+  const credit = (units: bigint) =>
+    many(db, `select from credit(:org_id, :wallet_id, :nanos, 'test')`, {
+      ...{ org_id, wallet_id },
+      nanos: units * UNIT,
+    });
+  await credit(8_999_999_990n);
+  const decision = { id, resolution: 'credited', by: 'admin', note: 'seen' } as const;
+  const decide = () => operators.resolve(db, { ...decision, amount_nanos: 25n * UNIT });
+  await expect(decide()).rejects.toMatchObject({ code: 'payment_state' });
+  expect(await payments.getAny(db, id)).toMatchObject({ status: 'failed' });
+  await credit(-8_999_999_990n);
+  await decide();
+  expect(await payments.getAny(db, id)).toMatchObject({ status: 'completed' });
+  expect(await balance()).toBe(25n);
 });

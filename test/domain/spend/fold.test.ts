@@ -133,6 +133,25 @@ test('expired, late and excess settlements count once, what failed as no call', 
   expect((await spent(db, org_id)).totals).toEqual(totals);
 });
 
+test('a call that failed for nothing is no request, also after its hold had expired', async () => {
+  const { db, lanes } = ledger;
+  const { org_id } = await makeFundedOrg(db, 1_000);
+  await editions.openEditions(db);
+  const settleLate = async (tokens: number, outcome: 'failed' | 'completed') => {
+    const { reservation_id } = await lanes.reserve(reserveBody(org_id, 100));
+    await makeOverdue(db, reservation_id);
+    await many(db, 'select expire_holds(:org_id)', { org_id });
+    await lanes.settle(settleBody(org_id, reservation_id, tokens, { outcome }));
+  };
+  await settleLate(0, 'failed');
+  await settleLate(7, 'failed');
+  await settleLate(9, 'completed');
+  const expected = { requests: 2, cost_nanos: nanosOf(16), prompt_tokens: 16 };
+  expect((await spent(db, org_id)).totals).toMatchObject(expected);
+  while ((await editions.foldStep(db)) > 0);
+  expect((await spent(db, org_id)).totals).toMatchObject(expected);
+});
+
 test('another time zone folds anew beside what is read, and takes its place; a rebuild mends what was spoilt', async () => {
   const { db } = ledger;
   const { org_id } = await makeFundedOrg(db, 100_000);
