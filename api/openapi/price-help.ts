@@ -34,7 +34,7 @@ export const priceHelp: Record<string, string> = {
   tiers: 'Other prices for a whole request whose prompt is above a number of tokens.',
   above_prompt_tokens: 'Prompt tokens above which the tier holds.',
   free: 'The model costs nothing; said on purpose, since all amounts zero is refused without it.',
-  effective_from: 'When the price comes into force; absent: now.',
+  effective_from: 'When the price comes into force; absent, or over in a change: now.',
   base: 'Always USD.',
   rates: 'Units of each currency for 1 USD, by ISO 4217 code.',
   providers: 'Sellers whose models are all taken, by commas.',

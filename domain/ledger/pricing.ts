@@ -95,7 +95,9 @@ export function create(db: Db, price: Price): Promise<StoredPrice> {
 }
 
 /**
- * Makes a new version of a price; reservations keep the one they froze. A planned version stays,
+ * Makes a new version of a price; reservations keep the one they froze. An `effective_from` that is
+ * over counts as absent: the newest start wins, so an older one would never count, and what holds
+ * already is not rewritten. 422 for a new name that is to hold later. A planned version stays,
  * unless the change names its very start: then it takes its place; or unless an import planned it
  * and a person sets the price by hand.
  */
@@ -108,19 +110,20 @@ export function update(db: Db, id: string, change: Partial<Price>): Promise<Stor
       { id },
       'No price',
     );
-    const planned = await plannedAt(trx, id, change.effective_from);
+    const start = await laterStart(trx, change.effective_from);
+    const planned = await plannedAt(trx, id, start);
     const price = {
       ...(planned ?? old),
-      effective_from: undefined,
       source: 'hand' as const,
       ...change,
+      effective_from: start,
     };
     checkPaid(price);
     await refuseDuplicate(trx, price, id);
     const isRenamed = price.provider !== old.provider || price.model !== old.model;
-    if (isRenamed) await requireNonePlanned(trx, id);
+    if (isRenamed) await requireRenamable(trx, old, start);
     if (isRenamed) await retire(trx, id);
-    else if (change.effective_from) await retire(trx, id, change.effective_from);
+    else if (start) await retire(trx, id, start);
     else if (price.source === 'hand') await retirePlannedImports(trx, id);
     return insertVersion(trx, id, price, old);
   });
@@ -146,6 +149,29 @@ function plannedAt(trx: Db, id: string, at: Date | undefined): Promise<StoredPri
     `select ${columns} from model_prices where id = :id and retired_at is null
        and effective_from = :at::timestamptz and effective_from > clock_timestamp()`,
     { id, at: at ?? null },
+  );
+}
+
+/** A start that is still to come, by the database's clock; undefined: from now on. */
+async function laterStart(trx: Db, at: Date | undefined): Promise<Date | undefined> {
+  const sql = 'select 1 where :at::timestamptz > clock_timestamp()';
+  const isLater = await maybe(trx, sql, { at: at ?? null });
+  return isLater === undefined ? undefined : at;
+}
+
+/** A price that is in force gets a new name at once, and only while no version is planned. */
+async function requireRenamable(
+  trx: Db,
+  { id, effective_from }: StoredPrice,
+  start: Date | undefined,
+): Promise<void> {
+  await requireNonePlanned(trx, id);
+  const isInForce = (await laterStart(trx, effective_from)) === undefined;
+  if (start === undefined || !isInForce) return;
+  throw new AppError(
+    'invalid_field',
+    'A new name counts from now, as until then no price would be in force: leave effective_from out.',
+    { param: 'effective_from' },
   );
 }
 
