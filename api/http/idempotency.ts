@@ -4,6 +4,7 @@ import { AppError, errorHeaders, isAppError, toErrorBody } from '../../domain/er
 import { type Db, withRetry } from '../../domain/sql';
 import * as storedAnswers from '../../domain/stored-answers';
 import { toWire } from '../../runtime/wire';
+import type { Principal } from './access';
 import { inName } from './acting';
 import type { Ctx } from './route';
 
@@ -51,23 +52,31 @@ export async function isRepeated(ctx: Ctx, org_id: string | null): Promise<boole
 /**
  * As `once`, for an action that a workflow carries out, and that a repeat finds done: no connection
  * is held while it runs. If this process dies before the answer is stored, a repeat runs the action
- * again.
+ * again. `within` gives the statuses of parts that an answer of 200 tells of: with one that is not
+ * kept, the whole is not.
  */
 export async function onceElsewhere<T>(
   ctx: Ctx,
   org_id: string | null,
   action: () => Promise<T>,
+  within: (answer: T) => readonly number[] = () => [],
 ): Promise<unknown> {
   const wanted = await claimOf(ctx, org_id);
   if (wanted === undefined) return action();
   const known = await storedAnswers.claim(ctx.db, wanted);
   if (known) return replay(ctx, asReplayed(ctx, known));
-  const given = await answerOf(ctx, action).catch(async (error) => {
+  let isKept = true;
+  const given = await answerOf(ctx, async () => {
+    const answer = await action();
+    isKept = !within(answer).some(isPassing);
+    return answer;
+  }).catch(async (error) => {
     // Nothing is kept of it: the key is free for a body that is right.
     await storedAnswers.release(ctx.db, wanted);
     throw error;
   });
-  await storedAnswers.keep(ctx.db, wanted, given);
+  if (isKept) await storedAnswers.keep(ctx.db, wanted, given);
+  else await storedAnswers.release(ctx.db, wanted);
   return replay(ctx, given);
 }
 
@@ -78,7 +87,15 @@ async function claimOf(ctx: Ctx, org_id: string | null): Promise<storedAnswers.C
   if (key === undefined) return undefined;
   const body_sha256 = await sha256(JSON.stringify([http.query, http.state.body]));
   const route = `${http.method} ${http.path}`;
-  return { org_id, principal: principal.id, route, key, body_sha256 };
+  return { org_id, principal: senderOf(principal), route, key, body_sha256 };
+}
+
+/**
+ * Whose an Idempotency-Key is: an access key's own; that of a session is its person's, or the
+ * platform key's that it was made with, as a repeat may come from the next session.
+ */
+export function senderOf({ id, user_id, lasting_key_id }: Principal): string {
+  return id === lasting_key_id ? id : (user_id ?? lasting_key_id ?? id);
 }
 
 /** The call's Idempotency-Key; undefined if none was sent. */
@@ -94,7 +111,9 @@ export function idempotencyKey(http: Context): string | undefined {
 }
 
 /** Refusals that the same call may not meet again, or whose body is corrected under its key. */
-const passing = new Set([422, 429]);
+function isPassing(status: number): boolean {
+  return status >= 500 || status === 422 || status === 429;
+}
 
 async function answerOf<T>(
   ctx: Ctx,
@@ -103,7 +122,7 @@ async function answerOf<T>(
   try {
     return { status: ctx.status, answer: jsonOf(await action()) };
   } catch (error) {
-    if (!isAppError(error) || error.status >= 500 || passing.has(error.status)) throw error;
+    if (!isAppError(error) || isPassing(error.status)) throw error;
     return { status: error.status, answer: jsonOf(toErrorBody(error, ctx.request_id)) };
   }
 }

@@ -13,7 +13,7 @@ import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission } from '../http/access';
 import { inName } from '../http/acting';
 import { id, instant, page, paymentProvider, positiveAmount, providerId } from '../http/fields';
-import { idempotencyKey } from '../http/idempotency';
+import { idempotencyKey, senderOf } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { judged } from './checkout-rules';
 import { message, settle, terminal } from './looks';
@@ -290,8 +290,10 @@ async function onceOf(ctx: Ctx, org_id: string) {
   const key = idempotencyKey(ctx.http);
   if (key === undefined) return undefined;
   const { principal, http } = ctx;
+  // A checkout of the platform is its maker's alone, so another session could not confirm it.
+  const sender = principal.org_id === null ? principal.id : senderOf(principal);
   return {
-    idempotency: await sha256(JSON.stringify([org_id, principal.id, http.path, key])),
+    idempotency: await sha256(JSON.stringify([org_id, sender, http.path, key])),
     body_sha256: await sha256(JSON.stringify([http.query, http.state.body])),
   };
 }
