@@ -225,22 +225,44 @@ async function decideTogether(ctx: Ctx, given: z.infer<typeof together>) {
   const seen = await visibleTo(ctx.db, ctx.principal, org_id);
   if (seen?.team_ids?.length === 0) throw notAllowed();
   const verdict = given.verdict === 'approve' ? 'approved' : 'denied';
-  return onceElsewhere(ctx, org_id, async () => {
-    const results: object[] = [];
-    for (const ticket_id of new Set(given.ticket_ids))
-      results.push(await resultOf(ctx, { id: ticket_id, verdict, note: given.note }));
-    return { results };
-  });
+  const decisions = [...new Set(given.ticket_ids)].map((ticket_id) => ({
+    id: ticket_id,
+    verdict,
+    note: given.note,
+  })) satisfies Decision[];
+  return onceElsewhere(
+    ctx,
+    org_id,
+    async () => ({ results: await resultsOf(ctx, decisions) }),
+    ({ results }) => results.flatMap(({ error }) => error?.status ?? []),
+  );
 }
 
-async function resultOf(ctx: Ctx, decision: Decision) {
-  const { id: ticket_id } = decision;
-  try {
-    const ticket = await decideNow(ctx, decision);
-    return { ticket_id, ticket, error: null };
-  } catch (error) {
-    if (!isAppError(error)) throw error;
-    const { code, message, status: http_status } = error;
-    return { ticket_id, ticket: null, error: { code, message, status: http_status } };
+/**
+ * The result of each. What is away for one is away for the rest, which are not tried: each try would
+ * wait for it anew. Throws it if none was decided.
+ */
+async function resultsOf(ctx: Ctx, decisions: readonly Decision[]) {
+  const results = [];
+  let away: AppError | undefined;
+  for (const decision of decisions) {
+    const done: Decided = away ?? (await decideNow(ctx, decision).catch(refusalOf));
+    if (isAppError(done) && done.code === 'unavailable') away = done;
+    results.push(resultOf(decision.id, done));
   }
+  if (away !== undefined && results.every(({ ticket }) => ticket === null)) throw away;
+  return results;
+}
+
+type Decided = Awaited<ReturnType<typeof decideNow>> | AppError;
+
+function refusalOf(error: unknown): AppError {
+  if (!isAppError(error)) throw error;
+  return error;
+}
+
+function resultOf(ticket_id: string, done: Decided) {
+  if (!isAppError(done)) return { ticket_id, ticket: done, error: null };
+  const { code, message, status: http_status } = done;
+  return { ticket_id, ticket: null, error: { code, message, status: http_status } };
 }

@@ -1,6 +1,7 @@
+import { AppError } from '../../../domain/errors';
 import { many } from '../../../domain/sql';
 import { makeBudget } from '../../domain/budgets/making';
-import { refusal } from '../../support/api';
+import { refusal, serve } from '../../support/api';
 import { credit, eventsOf, TOKEN } from '../../support/ledger';
 import { approve, makeShort, openTicketWorld, type TicketWorld } from '../../support/tickets';
 import { asks, makeTeam } from './teams';
@@ -159,6 +160,52 @@ test('several verdicts at once have a result each', async () => {
         }),
       ),
     ).toMatchObject({ status: 422, param: 'ticket_ids' });
+});
+
+test('while Temporal is away verdicts together wait once, and no 503 is kept as their answer', async () => {
+  const team = await makeTeam(world);
+  const shorts = [await makeShort(world, 10, {}, team), await makeShort(world, 20, {}, team)];
+  const ticket_ids = shorts.map(({ ticket_id }) => ticket_id);
+  const asked: string[] = [];
+  // Each ask for a verdict passes, or finds Temporal away.
+  const answers: boolean[] = [];
+  const temporal: TicketWorld['temporal'] = {
+    ...world.temporal,
+    async update(start, name, ...rest) {
+      asked.push(start.workflow_id);
+      if (answers.shift()) return world.temporal.update(start, name, ...rest);
+      throw new AppError('unavailable', 'Temporal did not answer in time.', { retry_after: 2 });
+    },
+  };
+  const api = await serve({ db: world.db, temporal });
+  const decide = () =>
+    api.call('post', '/v1/cost-tickets/verdicts', {
+      key: team.billing_key,
+      body: { verdict: 'approve', ticket_ids },
+      headers: { 'idempotency-key': `together ${team.org_id}` },
+    });
+  const none = await decide();
+  expect(refusal(none)).toMatchObject({ status: 503, code: 'unavailable' });
+  expect(none.headers['retry-after']).toBe('2');
+  expect(asked).toEqual(ticket_ids.slice(0, 1));
+
+  answers.push(true, false);
+  const half = await decide();
+  expect(half.status).toBe(200);
+  expect(half.body.results).toMatchObject([
+    { ticket: { status: 'approved' }, error: null },
+    { ticket: null, error: { code: 'unavailable', status: 503 } },
+  ]);
+
+  answers.push(true, true);
+  const all = await decide();
+  expect(all.body.results).toMatchObject(
+    ticket_ids.map((ticket_id) => ({ ticket_id, ticket: { status: 'approved' }, error: null })),
+  );
+  expect(all.headers['idempotent-replayed']).toBeUndefined();
+  expect((await decide()).headers['idempotent-replayed']).toBe('true');
+  expect(asked).toHaveLength(5);
+  await api.close();
 });
 
 test('each event of a ticket names user, team, key, agent, proof and label', async () => {
