@@ -71,6 +71,29 @@ export function get(db: Db, id: string): Promise<SealedIssuer> {
   );
 }
 
+/**
+ * An issuer as it is now, held until the transaction ends, so that its removal comes before it or
+ * finds what it made. Throws `invalid_credential` if it was taken out, or trusts other tokens than
+ * when one of them was verified.
+ */
+export async function hold(trx: Db, verified: SealedIssuer): Promise<SealedIssuer> {
+  const now = await maybe<SealedIssuer>(
+    trx,
+    `select ${columns}, i.credentials ${living} and i.id = :id for share`,
+    { id: verified.id },
+  );
+  if (now !== undefined && trusts(now) === trusts(verified)) return now;
+  throw new AppError(
+    'invalid_credential',
+    'This identity provider was taken out or changed meanwhile. Sign in again.',
+  );
+}
+
+/** Whose tokens an issuer takes. */
+function trusts({ issuer, client_id, jwks_url }: Issuer): string {
+  return JSON.stringify([issuer, client_id, jwks_url]);
+}
+
 /** The living issuers that call themselves so; each has a client of its own. */
 export function named(db: Db, issuer: string): Promise<SealedIssuer[]> {
   return many(db, `select ${columns}, i.credentials ${living} and i.issuer = :issuer`, { issuer });

@@ -3,7 +3,7 @@ import { type Db, many, maybe } from '../sql';
 import { isEmail, isKept, keepable } from '../texts';
 import { applyGroups } from './group-grants';
 import { idOf } from './identities';
-import type { Issuer } from './issuers';
+import { hold, type Issuer, type SealedIssuer } from './issuers';
 import { invalidKey, suspended } from './keys';
 import * as members from './members';
 import { use } from './one-time-codes';
@@ -40,20 +40,22 @@ export interface Membership extends Place {
 /**
  * The person of an id token, and the organization that they sign in to: the named one, or their
  * only one. Binds them if they bring an invitation, makes them a member if their domain may, and
- * applies their groups. Throws 403 if they are nobody here, and 422 `org_required` if they are in
+ * applies their groups, by the issuer as it is under the lock. Throws 401 if that was taken out
+ * since the token was verified, 403 if they are nobody here, and 422 `org_required` if they are in
  * several organizations and name none.
  */
 export async function signIn(
   trx: Db,
-  issuer: Issuer,
+  verified: SealedIssuer,
   claims: Claims,
   { org_id, invitation }: { org_id?: string | undefined; invitation?: string | undefined },
 ): Promise<SignedIn> {
   const { sub } = claims;
   if (sub.length > SUBJECT_MAX || !isKept(sub)) throw stranger();
+  if (verified.org_id !== null)
+    await many(trx, 'select from lock_organization(:org_id)', { org_id: verified.org_id });
+  const issuer = await hold(trx, verified);
   const groups = groupsOf(claims, issuer.groups_claim);
-  if (issuer.org_id !== null)
-    await many(trx, 'select from lock_organization(:org_id)', { org_id: issuer.org_id });
   const bound = invitation === undefined ? undefined : await bind(trx, issuer, sub, invitation);
   if (bound === undefined && (await isUnknown(trx, issuer, sub)))
     await createMember(trx, issuer, claims);

@@ -1,6 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import * as groupGrants from '../../../domain/people/group-grants';
+import * as issuers from '../../../domain/people/issuers';
 import { rolePermissions } from '../../../domain/people/roles';
-import { issueBy, makePerson, type Person, refusal } from '../../support/api';
+import { type Db, many } from '../../../domain/sql';
+import { type Answer, issueBy, makePerson, type Person, refusal } from '../../support/api';
+import { locksAwaited } from '../../support/database';
+import { until } from '../../support/until';
 import { type IdentityWorld, openIdentityWorld } from './world';
 
 let world: IdentityWorld;
@@ -159,6 +164,57 @@ test.each(['x', 'a@b@demo.example', '@demo.example', 'a b@demo.example', 'a\n@de
     expect(refusal(answer)).toMatchObject({ status: 403, code: 'permission_denied' });
   },
 );
+
+test('a sign-in that waits while its issuer is taken out, or trusts others, is refused and gives nothing back', async () => {
+  const { api, platform, tenant, issuer_id } = world;
+  const sub = randomUUID();
+  const claims = {
+    ...{ sub, email: `${sub}@demo.example`, email_verified: true },
+    groups: ['research', 'finance'],
+  };
+  const { user_id } = (await world.signInAs(claims)).body;
+  const under = async (change: (trx: Db) => Promise<unknown>) => {
+    let signing: Promise<Answer> | undefined;
+    await api.db.transaction(async (trx) => {
+      await many(trx, 'select from lock_organization(:org_id)', { org_id: tenant.org_id });
+      signing = world.signInAs(claims);
+      await until(async () => (await locksAwaited(api.db)) > 0);
+      await change(trx);
+    });
+    return refusal((await signing) as Answer);
+  };
+  const refused = { status: 401, code: 'invalid_credential' };
+  const set = (client_id: string) => (trx: Db) =>
+    many(trx, 'update identity_issuers set client_id = :client_id where id = :issuer_id', {
+      client_id,
+      issuer_id,
+    });
+  expect(await under(set('another-client'))).toMatchObject(refused);
+  await set('svc-console')(api.db);
+  const list = await api.call('get', '/v1/admin/issuers', { key: platform });
+  const {
+    id,
+    has_client_secret: _,
+    created_at: __,
+    ...body
+  } = list.body.issuers.find((one: { id: string }) => one.id === issuer_id);
+  const taken = under(async (trx) => {
+    await groupGrants.takeBack(trx, await issuers.get(trx, issuer_id));
+    await issuers.archive(trx, issuer_id);
+  });
+  expect(await taken).toMatchObject(refused);
+  const at = `/v1/organizations/${tenant.org_id}/members/${user_id}`;
+  const left = await api.call('get', at, { key: tenant.owner_key });
+  expect(left.body).toMatchObject({ role: 'member', teams: [] });
+  const living = await many(
+    api.db,
+    `select id from tokens where issuer_id = :issuer_id and purpose = 'session' and revoked_at is null`,
+    { issuer_id },
+  );
+  expect(living).toEqual([]);
+  const again = await api.call('post', '/v1/admin/issuers', { key: platform, body });
+  expect(again).toMatchObject({ status: 201, body: { id } });
+});
 
 test('an issuer that is taken out takes what its groups gave, and knows its people when it is back', async () => {
   const { api, platform, tenant } = world;
