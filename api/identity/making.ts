@@ -1,9 +1,8 @@
 import { decodeJwt } from 'jose';
 import { z } from 'zod';
 import * as auditEvents from '../../domain/audit-events';
-import { AppError, isAppError, tooMany } from '../../domain/errors';
+import { AppError, tooMany } from '../../domain/errors';
 import * as issuers from '../../domain/people/issuers';
-import * as members from '../../domain/people/members';
 import { use, useIdToken } from '../../domain/people/one-time-codes';
 import { rolePermissions } from '../../domain/people/roles';
 import * as sessions from '../../domain/people/sessions';
@@ -193,10 +192,10 @@ async function made(trx: Db, session: sessions.NewSession) {
 /** What a session may do: a person's role cuts it, a platform key is as it is. */
 async function scopesOf(trx: Db, session: sessions.NewSession) {
   if (session.org_id === null) return session.scopes;
-  const { role } = await members.get(trx, session.org_id, session.user_id).catch((error) => {
-    if (!isAppError(error) || error.code !== 'not_found') throw error;
+  const { org_id, user_id } = session;
+  const role = await sessions.holdRole(trx, { org_id, user_id });
+  if (role === undefined)
     throw forbidden('This person is not a member of the organization any more.');
-  });
   return session.scopes.filter((one) => rolePermissions[role].includes(one));
 }
 

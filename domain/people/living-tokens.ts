@@ -36,7 +36,7 @@ interface FoundToken extends LivingToken {
 
 /**
  * The living tokens among keys' hashes, with the scopes that their persons' roles still allow;
- * notes their use.
+ * notes their use. None lives on for a person who has left its organization.
  */
 export async function findLiving(
   db: Db,
@@ -44,7 +44,7 @@ export async function findLiving(
 ): Promise<Map<string, LivingToken>> {
   const found = await prepared<FoundToken>(
     db,
-    'living_tokens_4',
+    'living_tokens_5',
     `select s.hash, t.id, s.id as secret_id, t.org_id, t.token_type, t.purpose,
        case when t.purpose = 'key' then t.id else t.made_with end as lasting_key_id,
        case when t.purpose = 'key' or t.made_with is null then t.scopes
@@ -55,9 +55,10 @@ export async function findLiving(
        coalesce(t.last_used_at < clock_timestamp() - interval '1 minute', true) as is_unnoted
      from token_secrets s
      join tokens t on t.id = s.token_id
-     left join memberships m on m.org_id = t.org_id and m.user_id = t.user_id
+     left join memberships m on m.org_id = t.org_id and m.user_id = t.user_id and m.archived_at is null
      left join organizations o on o.id = t.org_id
      where s.hash = any(:hashes) and t.revoked_at is null
+       and (t.org_id is null or t.user_id is null or m.user_id is not null)
        and coalesce(t.expires_at > clock_timestamp(), true) and coalesce(s.expires_at > clock_timestamp(), true)
        and (t.purpose = 'key' or session_lives(t))`,
     { hashes },

@@ -1,6 +1,6 @@
 import { type Db, many, maybe, one } from '../sql';
 import { suspended } from './keys';
-import type { Permission } from './roles';
+import type { Permission, Role } from './roles';
 import { addSecret } from './tokens';
 
 // A session is an access key that a person gets by signing in. What it may do is looked up with
@@ -55,6 +55,23 @@ const ofHolder = ({ org_id }: Holder) =>
   org_id === null
     ? 't.org_id is null and t.user_id is null'
     : 't.org_id = :org_id and t.user_id = :user_id';
+
+/**
+ * The role of a session's person, whose membership is held until the transaction ends: else their
+ * removal would end the sessions that it sees, and not this one. Undefined if they have left.
+ */
+export async function holdRole(
+  trx: Db,
+  person: { org_id: string; user_id: string },
+): Promise<Role | undefined> {
+  const held = await maybe<{ role: Role }>(
+    trx,
+    `select role from memberships
+     where org_id = :org_id and user_id = :user_id and archived_at is null for share`,
+    person,
+  );
+  return held?.role;
+}
 
 /** Makes a session. Its key is in this answer and nowhere else. */
 export async function create(

@@ -1,0 +1,67 @@
+import { many } from '../../../domain/sql';
+import {
+  type Answer,
+  makePerson,
+  makeTenant,
+  refusal,
+  startApi,
+  type Tenant,
+  type TestApi,
+} from '../../support/api';
+import { locksAwaited } from '../../support/database';
+import { makeKey, platformKey } from '../../support/keys';
+import { until } from '../../support/until';
+
+// Sign-ins that meet a change of their person, or a database that undoes what they do.
+
+let api: TestApi;
+let tenant: Tenant;
+
+beforeAll(async () => {
+  api = await startApi();
+  tenant = await makeTenant(api.db);
+});
+beforeEach(() => many(api.db, 'delete from sign_in_tries'));
+
+afterAll(() => api.close());
+
+const me = (key: string) => api.call('get', '/v1/me', { key });
+const signIn = (body: object) => api.call('post', '/v1/sessions', { body });
+
+test('a sign-in that waits while its person is removed is refused', async () => {
+  const person = await makePerson(api, tenant, 'admin');
+  let signing: Promise<Answer> | undefined;
+  await api.db.transaction(async (trx) => {
+    await many(
+      trx,
+      `update memberships set archived_at = clock_timestamp()
+       where org_id = :org_id and user_id = :user_id`,
+      { org_id: tenant.org_id, user_id: person.user_id },
+    );
+    signing = signIn({ access_key: person.key });
+    await until(async () => (await locksAwaited(api.db)) > 0);
+  });
+  expect(refusal((await signing) as Answer)).toMatchObject({
+    status: 403,
+    code: 'permission_denied',
+  });
+});
+
+test('no key and no session of a person who has left is good, whatever became of its row', async () => {
+  const person = await makePerson(api, tenant, 'owner');
+  const service = await makeKey(api.db, tenant.org_id, { scopes: ['org:members'] });
+  const { key } = (await signIn({ access_key: person.key })).body;
+  expect((await me(key)).status).toBe(200);
+  await many(
+    api.db,
+    `update memberships set archived_at = clock_timestamp()
+     where org_id = :org_id and user_id = :user_id`,
+    { org_id: tenant.org_id, user_id: person.user_id },
+  );
+  for (const one of [key, person.key]) expect((await me(one)).status).toBe(401);
+  // Keys that stand for nobody need no member, in an organization or of the platform.
+  const path = `/v1/organizations/${tenant.org_id}/members`;
+  expect((await api.call('get', path, { key: service })).status).toBe(200);
+  const admin = await platformKey(api.db);
+  expect((await api.call('get', '/v1/admin/issuers', { key: admin })).status).toBe(200);
+});
