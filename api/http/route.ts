@@ -97,8 +97,12 @@ interface RouteRow<Input extends z.ZodObject> {
    * The handler changes something in one transaction of the caller's name: an audit event says who.
    */
   is_recorded?: boolean;
-  /** The handler reads the body's bytes itself: signatures are over them. */
+  /** The handler reads the body's bytes itself: signatures are over them. It runs once. */
   is_raw?: boolean;
+  /**
+   * The handler runs once and repeats its own transactions: what it asks others for is there once.
+   */
+  is_run_once?: boolean;
   /** Another route has taken its place. */
   is_deprecated?: boolean;
   /** It reads for as long as it takes: no time-out ends it. */
@@ -109,16 +113,7 @@ interface RouteRow<Input extends z.ZodObject> {
   is_huge?: boolean;
 }
 
-type Defaults =
-  | 'status'
-  | 'is_idempotent'
-  | 'is_recorded'
-  | 'is_raw'
-  | 'is_deprecated'
-  | 'is_long'
-  | 'is_large'
-  | 'is_huge'
-  | 'path_names';
+type Defaults = 'status' | 'path_names' | Extract<keyof RouteRow<z.ZodObject>, `is_${string}`>;
 
 /** A row of a route table, with its defaults. */
 export interface Route
@@ -138,6 +133,7 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
     is_idempotent: false,
     is_recorded: false,
     is_raw: false,
+    is_run_once: false,
     is_deprecated: false,
     is_long: false,
     is_large: false,
@@ -271,10 +267,11 @@ async function answer(
     status: row.status,
     http,
   };
-  // A handler writes in one transaction; if PostgreSQL undoes it, the whole handler runs again.
+  // Most handlers write in one transaction: if PostgreSQL undoes it, the whole handler runs again.
   const once = async () =>
     row.is_recorded ? inName(ctx, async (trx) => run({ ...ctx, db: trx })) : run(ctx);
-  const result = await (row.method === 'get' ? once() : withRetry(once));
+  const isRunOnce = row.method === 'get' || row.is_raw || row.is_run_once;
+  const result = await (isRunOnce ? once() : withRetry(once));
   if (http.respond === false || http.body !== undefined) return;
   http.status = row.status;
   http.body = toWire(result) ?? {};

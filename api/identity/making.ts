@@ -7,7 +7,7 @@ import { use, useIdToken } from '../../domain/people/one-time-codes';
 import { rolePermissions } from '../../domain/people/roles';
 import * as sessions from '../../domain/people/sessions';
 import { signIn } from '../../domain/people/sign-in';
-import { type Db, maybe } from '../../domain/sql';
+import { type Db, maybe, withRetry } from '../../domain/sql';
 import { addressOf, counted } from '../../runtime/client-address';
 import { bearerOf } from '../http/access';
 import { id } from '../http/fields';
@@ -77,9 +77,10 @@ export async function makeSession(ctx: Ctx, input: SignIn) {
       'Sign in by access_key, one_time_code, id_token, or code. An access key may come as bearer.',
       { param: 'access_key' },
     );
-  await countTry(ctx);
-  if (access_key !== undefined) return byKey(ctx, access_key, input);
-  if (input.one_time_code !== undefined) return byCode(ctx, input.one_time_code, input);
+  await withRetry(() => countTry(ctx));
+  const { one_time_code } = input;
+  if (access_key !== undefined) return withRetry(() => byKey(ctx, access_key, input));
+  if (one_time_code !== undefined) return withRetry(() => byCode(ctx, one_time_code, input));
   return byIssuer(ctx, input);
 }
 
@@ -139,6 +140,7 @@ function byCode(ctx: Ctx, code: string, { org_id: named }: SignIn) {
   });
 }
 
+/** The provider takes a code once, so what it has answered is used for each try of ours. */
 async function byIssuer(ctx: Ctx, input: SignIn) {
   const { nonce = '', code, code_verifier = '', redirect_uri = '', issuer_id = '' } = input;
   const issuer =
@@ -150,13 +152,15 @@ async function byIssuer(ctx: Ctx, input: SignIn) {
       ? (input.id_token ?? '')
       : await ctx.id_tokens.exchange(issuer, { code, code_verifier, redirect_uri });
   const claims = await ctx.id_tokens.verify(issuer, id_token, nonce);
-  return ctx.db.transaction(async (trx) => {
-    await actAs(trx, ctx, { user_id: issuer.id });
-    await useIdToken(trx, id_token);
-    const person = await signIn(trx, issuer, claims, input);
-    await actAs(trx, ctx, person);
-    return made(trx, { ...person, scopes: rolePermissions.owner, issuer_id: issuer.id });
-  });
+  return withRetry(() =>
+    ctx.db.transaction(async (trx) => {
+      await actAs(trx, ctx, { user_id: issuer.id });
+      await useIdToken(trx, id_token);
+      const person = await signIn(trx, issuer, claims, input);
+      await actAs(trx, ctx, person);
+      return made(trx, { ...person, scopes: rolePermissions.owner, issuer_id: issuer.id });
+    }),
+  );
 }
 
 /** The issuer that a token says it is of; whether that is true, its signature shows. */

@@ -23,6 +23,7 @@ export const sessionRoutes = [
     input: signInBody,
     handler: makeSession,
     is_large: true,
+    is_run_once: true,
     summary:
       'Sign in: by an access key, a one-time code, or the code or id token of an identity provider. The key of the session is shown in this answer only.',
     status: 201,

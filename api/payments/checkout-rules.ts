@@ -12,7 +12,7 @@ import type { Principal } from '../http/access';
 import { allowedReturn } from './return-urls';
 
 /** A checkout that somebody asks for; amounts are nanos. */
-interface CheckoutWish {
+export interface CheckoutWish {
   amount: bigint;
   target_wallet_owner_type: 'user' | 'team' | 'organization';
   target_wallet_owner_id?: string | undefined;

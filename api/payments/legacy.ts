@@ -4,8 +4,9 @@ import * as answers from '../answers/payments';
 import { member } from '../http/access';
 import { id, positiveAmount, providerId } from '../http/fields';
 import { type Ctx, route } from '../http/route';
+import { buyerOf, makeCheckout } from './checkouts';
 import { settle } from './looks';
-import { buyerOf, makeCheckout, ownOrder } from './routes';
+import { ownOrder } from './routes';
 import { deprecated } from './webhooks';
 
 const order = z.strictObject({
@@ -31,6 +32,7 @@ export const legacyPaymentRoutes = [
     summary: 'Deprecated: create-checkout under its old name.',
     status: 201,
     is_idempotent: true,
+    is_run_once: true,
     is_deprecated: true,
     answer: answers.legacyOrder,
   }),

@@ -1,21 +1,17 @@
 import { z } from 'zod';
-import { sha256 } from '../../domain/digest';
 import { AppError } from '../../domain/errors';
 import { noteAsked } from '../../domain/payments/cancellation';
 import type { ProviderName } from '../../domain/payments/currencies';
 import * as ownSessions from '../../domain/payments/own-sessions';
-import * as questions from '../../domain/payments/questions';
 import * as payments from '../../domain/payments/sessions';
 import { isPlatformAdmin } from '../../domain/people/rights';
-import type { Db } from '../../domain/sql';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission } from '../http/access';
 import { inName } from '../http/acting';
 import { id, instant, page, paymentProvider, positiveAmount, providerId } from '../http/fields';
-import { idempotencyKey, senderOf } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
-import { judged } from './checkout-rules';
+import { buyerOf, makeCheckout } from './checkouts';
 import { message, settle, terminal } from './looks';
 
 const url = z.string().min(1).max(2_000);
@@ -55,6 +51,7 @@ export const paymentRoutes = [
     summary: 'Make a hosted checkout for a top-up; send the buyer to its approval_url.',
     status: 201,
     is_idempotent: true,
+    is_run_once: true,
     answer: answers.checkout,
   }),
   route({
@@ -115,60 +112,6 @@ async function createCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
     expires_at,
     checkout_state,
   };
-}
-
-/**
- * Makes the session and waits for its checkout at the provider: the part that both families of
- * routes share.
- */
-export async function makeCheckout(ctx: Ctx, input: z.infer<typeof checkout>) {
-  const { db, principal } = ctx;
-  const org_id = await actingOrg(db, principal, input.org_id);
-  const buyer = buyerOf(principal, org_id);
-  const once = await onceOf(ctx, org_id);
-  const session_id =
-    (once && (await payments.madeUnder(db, once))) ?? (await made(ctx, { buyer, once }, input));
-  // Only a session that is resumed can be further than this.
-  const isBegun = once && (await isOpened(db, session_id));
-  if (!isBegun) {
-    // All who ask under one Idempotency-Key wait for one try at the provider.
-    const asked = await questions.ask(db, session_id, { pause_s: 0 });
-    // Answered meanwhile: the row says it.
-    if (asked !== undefined)
-      await message(ctx, { org_id, session_id }, 'approval', { update_id: `approval-${asked}` });
-  }
-  const approval = await payments.approvalOf(db, session_id);
-  const { approval_url, status, error_message } = approval;
-  if (status === 'canceled' || status === 'expired')
-    throw new AppError(
-      'payment_state',
-      `The session of this Idempotency-Key is ${status}. Send another key for a new checkout.`,
-    );
-  if (approval_url !== null) return { session_id, buyer, approval };
-  if (status === 'created')
-    throw new AppError(
-      'unavailable',
-      'The payment provider has not made the checkout yet. Repeat this with the same Idempotency-Key: it resumes the session. If this lasts, a platform admin sees why: GET /v1/admin/payments.',
-      { retry_after: 5 },
-    );
-  throw new AppError(
-    'provider_error',
-    `The payment provider refused this checkout. ${error_message ?? ''}`.trim(),
-  );
-}
-
-async function made(
-  ctx: Ctx,
-  { buyer, once }: Pick<payments.NewSession, 'buyer' | 'once'>,
-  input: z.infer<typeof checkout>,
-): Promise<string> {
-  const wanted = await judged(ctx.db, ctx.principal, buyer.org_id, input);
-  return inName(ctx, (trx) => payments.create(trx, { buyer, once, ...wanted }));
-}
-
-async function isOpened(db: Db, session_id: string): Promise<boolean> {
-  const { approval_url, status } = await payments.approvalOf(db, session_id);
-  return approval_url !== null || status !== 'created';
 }
 
 async function confirmCheckout(ctx: Ctx, input: z.infer<typeof confirmation>) {
@@ -272,28 +215,10 @@ function requireOrg({ org_id }: Principal): string {
   return org_id;
 }
 
-/** The buyer, for an organization. */
-export function buyerOf(principal: Principal, org_id: string): payments.Buyer {
-  return { org_id, user_id: principal.user_id, created_by: principal.id };
-}
-
 function stateOf({ secrets }: Ctx, session_id: string, name: ProviderName, buyer: payments.Buyer) {
   return secrets.sign('checkout_state', ...partsOf(session_id, name, buyer));
 }
 
 function partsOf(session_id: string, name: ProviderName, buyer: payments.Buyer): string[] {
   return [session_id, buyer.user_id ?? buyer.created_by, buyer.org_id, name];
-}
-
-/** The call's Idempotency-Key, hashed with its caller: it resumes the session that it made. */
-async function onceOf(ctx: Ctx, org_id: string) {
-  const key = idempotencyKey(ctx.http);
-  if (key === undefined) return undefined;
-  const { principal, http } = ctx;
-  // A checkout of the platform is its maker's alone, so another session could not confirm it.
-  const sender = principal.org_id === null ? principal.id : senderOf(principal);
-  return {
-    idempotency: await sha256(JSON.stringify([org_id, sender, http.path, key])),
-    body_sha256: await sha256(JSON.stringify([http.query, http.state.body])),
-  };
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import type { ProviderName } from '../../domain/payments/currencies';
 import * as paymentEvents from '../../domain/payments/events';
-import { cannotWorkNow, isTransient } from '../../domain/sql';
+import { cannotWorkNow, isTransient, withRetry } from '../../domain/sql';
 import { keepable } from '../../domain/texts';
 import {
   isProviderRefusal,
@@ -75,11 +75,10 @@ async function receive(
     );
   // A delivery again would change neither an event without an id nor a character that no text may
   // have.
-  if (typeof event.id === 'string')
-    await paymentEvents.record(
-      db,
-      storable({ ...event, provider: name, body: body.toString('utf8') }),
-    );
+  if (typeof event.id === 'string') {
+    const kept = storable({ ...event, provider: name, body: body.toString('utf8') });
+    await withRetry(() => paymentEvents.record(db, kept));
+  }
   return { received: true };
 }
 

@@ -1,29 +1,23 @@
 import { many } from '../../../domain/sql';
-import {
-  type Answer,
-  makePerson,
-  makeTenant,
-  refusal,
-  startApi,
-  type Tenant,
-  type TestApi,
-} from '../../support/api';
+import { type Answer, makePerson, refusal, type Tenant, type TestApi } from '../../support/api';
 import { locksAwaited } from '../../support/database';
 import { makeKey, platformKey } from '../../support/keys';
 import { until } from '../../support/until';
+import { type IdentityWorld, openIdentityWorld } from './world';
 
 // Sign-ins that meet a change of their person, or a database that undoes what they do.
 
+let world: IdentityWorld;
 let api: TestApi;
 let tenant: Tenant;
 
 beforeAll(async () => {
-  api = await startApi();
-  tenant = await makeTenant(api.db);
+  world = await openIdentityWorld();
+  ({ api, tenant } = world);
 });
 beforeEach(() => many(api.db, 'delete from sign_in_tries'));
 
-afterAll(() => api.close());
+afterAll(() => world.close());
 
 const me = (key: string) => api.call('get', '/v1/me', { key });
 const signIn = (body: object) => api.call('post', '/v1/sessions', { body });
@@ -64,4 +58,31 @@ test('no key and no session of a person who has left is good, whatever became of
   expect((await api.call('get', path, { key: service })).status).toBe(200);
   const admin = await platformKey(api.db);
   expect((await api.call('get', '/v1/admin/issuers', { key: admin })).status).toBe(200);
+});
+
+test('a sign-in by code that PostgreSQL undoes asks the provider once, and is made with its answer', async () => {
+  const { idp, issuer_id } = world;
+  const fails = async (times: number) => {
+    await many(api.db, `select setval('fails_left', :times)`, { times });
+    await many(api.db, 'delete from sign_in_tries');
+    const { nonce, ...grant } = await idp.authorize('nina');
+    return api.call('post', '/v1/sessions', { body: { issuer_id, nonce, ...grant } });
+  };
+  // A sequence counts down whatever is undone.
+  await many(
+    api.db,
+    `create sequence fails_left increment -1 minvalue 0 maxvalue 1000;
+     create function fail_sometimes() returns trigger language plpgsql as $$ begin
+       if (select last_value from fails_left) > 1 and nextval('fails_left') > 0 then
+         raise exception 'undone' using errcode = '40001';
+       end if;
+       return new;
+     end $$;
+     create trigger fail_sometimes before insert on tokens for each row execute function fail_sometimes()`,
+  );
+  expect((await fails(3)).status).toBe(201);
+  const busy = await fails(100);
+  expect(refusal(busy)).toMatchObject({ status: 503, code: 'unavailable' });
+  expect(busy.headers['retry-after']).toBe('1');
+  await many(api.db, 'drop trigger fail_sometimes on tokens');
 });

@@ -43,6 +43,9 @@ test('the same Idempotency-Key resumes the session; another body under it is ref
   ]);
   expect([first.status, second.status]).toEqual([201, 201]);
   expect(second.body).toEqual(first.body);
+  const third = await create({}, tenant.member_key, headers);
+  expect(third).toMatchObject({ status: 201, body: first.body });
+  expect(third.headers['idempotent-replayed']).toBe('true');
   const other = await create({ amount: 60 }, tenant.member_key, headers);
   expect(refusal(other)).toMatchObject({ status: 422, code: 'idempotency_key_reused' });
   const { member_key } = await makeBuyer(world.db);
