@@ -78,9 +78,13 @@ const conditions: Record<keyof AuditLogFilter, (id: string) => string> = {
   to: (id) => `a.created_at < :to and ${id} < ${idAt(':to', '+ 60')}`,
 };
 
-/** Ids begin with their time: those of a period stand together, but for a clock's last minute. */
+/**
+ * Ids begin with their time: those of a period stand together, but for a clock's last minute. No id
+ * is older than 1970, before which the number of a time is below zero.
+ */
 function idAt(time: string, margin: string): string {
-  return `('aud_' || lpad(to_hex(((extract(epoch from ${time}::timestamptz) ${margin}) * 1000)::bigint), 12, '0'))`;
+  const ms = `((extract(epoch from ${time}::timestamptz) ${margin}) * 1000)::bigint`;
+  return `('aud_' || lpad(to_hex(greatest(0, ${ms})), 12, '0'))`;
 }
 
 /**

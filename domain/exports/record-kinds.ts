@@ -165,8 +165,10 @@ function visiblePage(
     order by ${of}.id limit :limit`;
 }
 
+/** The first id of a moment; 1970 is the oldest, before which its number is below zero. */
 function idAt(prefix: string, moment: string, sign: '+' | '-'): string {
-  return `'${prefix}_' || lpad(to_hex(((extract(epoch from ${moment}::timestamptz) ${sign} 60) * 1000)::bigint), 12, '0')`;
+  const ms = `((extract(epoch from ${moment}::timestamptz) ${sign} 60) * 1000)::bigint`;
+  return `'${prefix}_' || lpad(to_hex(greatest(0, ${ms})), 12, '0')`;
 }
 
 function copiedPage(kind: string, selected: readonly Selected[]): string {

@@ -95,6 +95,16 @@ test('filters find by actor, action, object, session and time; a new one changes
   expect(actions(await log(`?actor=${row.actor.id}`, other.owner_key))).toEqual([]);
 });
 
+test.each(['1970-01-01T00:00:00Z', '1960-02-03T04:05:06Z'])(
+  'from %s on is all there is, and nothing was before',
+  async (time) => {
+    const all = (await log()).body;
+    expect(all.total).toBeGreaterThan(0);
+    expect((await log(`?from=${time}`)).body.total).toBe(all.total);
+    expect((await log(`?to=${time}`)).body.total).toBe(0);
+  },
+);
+
 test('parts by cursor are the whole log, and a cursor is of its filters alone', async () => {
   const whole = await log('?per_page=200');
   const seen: string[] = [];
