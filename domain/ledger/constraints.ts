@@ -39,7 +39,13 @@ export function list(db: Db, agent_id: string): Promise<Constraint[]> {
   );
 }
 
-/** Caps an agent from now on; requests of the present window already count. */
+/** How many constraints an agent may have: each of its calls looks at them, under the lock. */
+const CONSTRAINTS_MAX = 100;
+
+/**
+ * Caps an agent from now on; requests of the present window already count. 409 `already_exists` for
+ * one more than an agent may have.
+ */
 export function create(
   db: Db,
   agent: { org_id: string; agent_id: string },
@@ -48,6 +54,16 @@ export function create(
   requireValue(fields);
   return db.transaction(async (trx) => {
     await lock(trx, agent.org_id);
+    const { total } = await one<{ total: number }>(
+      trx,
+      'select count(*)::int as total from usage_constraints where agent_id = :agent_id and archived_at is null',
+      agent,
+    );
+    if (total >= CONSTRAINTS_MAX)
+      throw new AppError(
+        'already_exists',
+        `An agent has at most ${CONSTRAINTS_MAX} usage constraints. Change or delete one of them.`,
+      );
     const { id } = await one<{ id: string }>(
       trx,
       `insert into usage_constraints (org_id, agent_id, constraint_type, provider, model_pattern, max_value, interval,

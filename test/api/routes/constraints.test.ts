@@ -77,6 +77,18 @@ async function standing({ agent_id }: Tenant, query = '') {
 const valuesOf = async (tenant: Tenant) =>
   (await standing(tenant)).constraints.map((each: { current_value: number }) => each.current_value);
 
+test('an agent has at most a hundred constraints, also of those that are made at once', async () => {
+  const tenant = await makeTenant(db);
+  const made = await Promise.all(Array.from({ length: 102 }, () => constrain(tenant, {})));
+  expect(made.filter(({ status }) => status === 201)).toHaveLength(100);
+  const refused = await constrain(tenant, {});
+  expect(refusal(refused)).toMatchObject({ status: 409, code: 'already_exists' });
+  const [first] = made.filter(({ status }) => status === 201);
+  const path = `/v1/agents/${tenant.agent_id}/usage-constraints/${first?.body.id}`;
+  expect((await call('delete', path, { key: tenant.owner_key })).status).toBe(200);
+  expect((await constrain(tenant, {})).status).toBe(201);
+});
+
 test('a cap of 10 responses under 200 parallel calls lets exactly 10 through', async () => {
   const tenant = await capped({});
   const answers = await inFlight(
