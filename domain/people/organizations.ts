@@ -1,4 +1,4 @@
-import { AppError } from '../errors';
+import { AppError, type ErrorDetails } from '../errors';
 import { type ListRequest, listOf, type Part } from '../lists';
 import type { Page } from '../pages';
 import { type Db, many, one } from '../sql';
@@ -262,12 +262,16 @@ function archive(db: Db, table: Table, row: Row): Promise<void> {
 }
 
 /** Runs an insert; a broken unique rule becomes 409 `already_exists` with the given message. */
-export async function unique<T>(message: string, run: () => Promise<T>): Promise<T> {
+export async function unique<T>(
+  message: string,
+  run: () => Promise<T>,
+  details: ErrorDetails = {},
+): Promise<T> {
   try {
     return await run();
   } catch (error) {
     if ((error as { code?: string }).code === DUPLICATE)
-      throw new AppError('already_exists', message);
+      throw new AppError('already_exists', message, details);
     throw error;
   }
 }

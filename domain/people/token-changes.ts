@@ -1,5 +1,6 @@
 import { AppError } from '../errors';
 import { type Db, many, maybe, one } from '../sql';
+import { unique } from './organizations';
 import { freeName, nameTaken, type Token, tokenRows } from './tokens';
 
 /** What may be changed of a key: absent stays as it is, null takes the bound away. */
@@ -33,7 +34,9 @@ export async function change(
     });
   const { name } = wanted;
   if (name !== undefined) await requireFree(trx, { org_id, id, name, of });
-  await write(trx, id, others, wanted);
+  // Keys of the platform have no organization whose lock keeps two from taking one name.
+  const taken = nameTaken(name ?? '');
+  await unique(taken.message, () => write(trx, id, others, wanted), taken.details);
   await write(trx, id, limits, wanted);
   return one<Token>(trx, `${tokenRows} and t.id = :id`, { org_id, id }, 'No key');
 }

@@ -9,7 +9,7 @@ import {
   startApi,
   type Tenant,
 } from '../../support/api';
-import { gatewayToken, platformKey } from '../../support/keys';
+import { gatewayToken, issueKey, platformKey } from '../../support/keys';
 
 let db: Db;
 let call: CallApi;
@@ -163,6 +163,19 @@ test('a name is of one living key; one that has ended gives its own away', async
   expect(refusal(await change(name, { rpm: 1 }))).toMatchObject({
     ...{ status: 409, code: 'key_not_active' },
   });
+});
+
+test('of platform keys that take one name at one moment one has it, and the others are 409', async () => {
+  const made = await Promise.all(Array.from({ length: 8 }, () => issueKey(db, null)));
+  const rows = await many<{ name: string }>(db, 'select name from tokens where id = any(:ids)', {
+    ids: made.map(({ id }) => id),
+  });
+  const name = `wanted ${randomUUID()}`;
+  const answers = await Promise.all(rows.map((row) => change(row.name, { name }, platform)));
+  const refused = answers.filter(({ status }) => status !== 200);
+  expect(refused).toHaveLength(7);
+  for (const one of refused)
+    expect(refusal(one)).toEqual({ status: 409, code: 'already_exists', param: 'name' });
 });
 
 test("another tenant's key is unknown, and the platform changes any", async () => {
