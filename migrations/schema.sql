@@ -97,6 +97,7 @@ create table memberships (
   email text,
   constraint memberships_pkey primary key (org_id, user_id)
 );
+create index memberships_by_email on memberships (org_id, lower(email)) where archived_at is null;
 create index memberships_by_name on memberships (org_id, lower(name), user_id)
 where archived_at is null;
 create index memberships_created on memberships (org_id, created_at, user_id)

@@ -63,8 +63,9 @@ export async function rename(
     name: name ?? before.name,
     email: email === undefined ? before.email : email,
   });
-  if (email) await requireOwnEmail(trx, subject);
-  return get(trx, org_id, user_id);
+  const renamed = await get(trx, org_id, user_id);
+  if (email) await requireOwnEmail(trx, org_id, renamed);
+  return renamed;
 }
 
 interface NewMember {
@@ -106,8 +107,9 @@ export function add(
     );
     if (!joined)
       throw new AppError('already_exists', 'This user is a member already.', { param: 'user_id' });
-    await requireOwnEmail(trx, { org_id, user_id: id });
-    return get(trx, org_id, id);
+    const member = await get(trx, org_id, id);
+    await requireOwnEmail(trx, org_id, member);
+    return member;
   });
 }
 
@@ -233,14 +235,16 @@ export async function remove(
 }
 
 /** People of one organization are told apart by their e-mail addresses. */
-async function requireOwnEmail(trx: Db, subject: Subject): Promise<void> {
+async function requireOwnEmail(
+  trx: Db,
+  org_id: string,
+  { user_id, email }: Pick<Member, 'user_id' | 'email'>,
+): Promise<void> {
+  if (email === null) return;
   const other = await maybe(
     trx,
-    `select 1 from users u
-     join users o on lower(o.email) = lower(u.email) and o.id <> u.id
-     join memberships m on m.user_id = o.id and m.org_id = :org_id and m.archived_at is null
-     where u.id = :user_id limit 1`,
-    { ...subject },
+    `select 1 ${livingMembers} and lower(m.email) = lower(:email) and m.user_id <> :user_id limit 1`,
+    { org_id, user_id, email },
   );
   if (other)
     throw new AppError(

@@ -118,6 +118,15 @@ test("a person's name and address are changed by those who may change the person
   expect(taken.email).toBe('taken@acme.example');
   const same = await call('patch', chief.at, owner({ email: 'Taken@acme.example' }));
   expect(refusal(same)).toMatchObject({ status: 409, param: 'email' });
+  // People without an address are told apart by nothing; an address is free once its person left.
+  for (const _ of [1, 2]) await post(`${base}/members`, { name: 'No Mail', role: 'member' });
+  const again = { name: 'B', email: 'TAKEN@acme.example', role: 'member' };
+  const refused = await call('post', `${base}/members`, owner(again));
+  expect(refusal(refused)).toMatchObject({ status: 409, param: 'email' });
+  const left = { email: 'left@acme.example', role: 'member' };
+  const leaver = await post(`${base}/members`, { name: 'C', ...left });
+  await call('delete', `${base}/members/${leaver.user_id}`, owner());
+  await post(`${base}/members`, { name: 'D', ...left });
   // Whoever is of two organizations is renamed by the platform.
   const other = await makeTenant(db);
   await post(`/v1/organizations/${other.org_id}/members`, { user_id: taken.user_id }, platform);
