@@ -8,17 +8,28 @@ import { isKept } from '../../domain/texts';
 interface Bounds {
   bytes: number;
   /** How many members and items it may have; undefined: nobody counts them or compares names. */
-  members?: number;
+  members?: number | undefined;
 }
 
 /** Bodies of people are small. */
-export const SMALL: Bounds = { bytes: 65_536, members: 2_000 };
+const SMALL: Bounds = { bytes: 65_536, members: 2_000 };
 /** A whole configuration of a gateway, by a platform admin. */
 export const LARGE: Bounds = { bytes: 1_048_576, members: 100_000 };
 /** A plan of all prices of all catalogs, by a platform admin. */
 export const HUGE: Bounds = { bytes: 8_388_608, members: 1_000_000 };
 /** A batch of 64 reserves is about 100 kB. */
-export const OF_MACHINES: Bounds = { bytes: 1_048_576 };
+const OF_MACHINES: Bounds = { bytes: 1_048_576 };
+
+/** The bounds of a route's body: of gateways', or by what the row says. */
+export function boundsOf(
+  row: { is_large: boolean; is_huge: boolean; members_max?: number },
+  is_of_machines: boolean,
+): Bounds {
+  if (is_of_machines) return OF_MACHINES;
+  const ofPeople = row.is_large ? LARGE : SMALL;
+  const bounds = row.is_huge ? HUGE : ofPeople;
+  return { ...bounds, members: row.members_max ?? bounds.members };
+}
 
 /** A body that takes longer to arrive than this is not waited for. */
 const ARRIVAL_MS = 10_000;

@@ -19,7 +19,7 @@ import type { Keyring } from '../ledger/keyring';
 import type { Waiters } from '../ledger/waiters';
 import { type Access, type Principal, type Sources, whoWasDenied } from './access';
 import { inName } from './acting';
-import { HUGE, LARGE, OF_MACHINES, readJson, SMALL } from './body';
+import { boundsOf, readJson } from './body';
 import type { createBuckets } from './buckets';
 import type { ConfigWatch } from './config-watch';
 import type { EventStreams } from './event-streams';
@@ -111,6 +111,10 @@ interface RouteRow<Input extends z.ZodObject> {
   is_large?: boolean;
   /** Its body may have 8 MB. */
   is_huge?: boolean;
+  /** How many members and items its body may have, if fewer than its size allows. */
+  members_max?: number;
+  /** Looks at the caller before the body is read: whom it refuses costs no more. */
+  before_body?: (ctx: Ctx) => unknown;
 }
 
 type Defaults = 'status' | 'path_names' | Extract<keyof RouteRow<z.ZodObject>, `is_${string}`>;
@@ -237,10 +241,6 @@ async function answer(
   { pool, sources, principal, db }: Caller,
 ): Promise<void> {
   const { pools, batches, waiters, secrets, tracing, log } = connections;
-  const hasJson = row.method !== 'get' && !row.is_raw;
-  const body = hasJson ? await readJson(http, boundsOf(row, pool)) : {};
-  http.state.body = body;
-  const run = row.prepare(merge(inPath(row, http), http.query, body));
   const ctx: Ctx = {
     db,
     pools,
@@ -267,6 +267,11 @@ async function answer(
     status: row.status,
     http,
   };
+  await row.before_body?.(ctx);
+  const hasJson = row.method !== 'get' && !row.is_raw;
+  const body = hasJson ? await readJson(http, boundsOf(row, pool === 'machine')) : {};
+  http.state.body = body;
+  const run = row.prepare(merge(inPath(row, http), http.query, body));
   // Most handlers write in one transaction: if PostgreSQL undoes it, the whole handler runs again.
   const once = async () =>
     row.is_recorded ? inName(ctx, async (trx) => run({ ...ctx, db: trx })) : run(ctx);
@@ -281,12 +286,6 @@ async function answer(
 function inPath({ path_names }: Route, http: Context): Record<string, string> {
   const entries = Object.entries(http.params as Record<string, string>);
   return Object.fromEntries(entries.map(([name, value]) => [path_names[name] ?? name, value]));
-}
-
-function boundsOf({ is_large, is_huge }: Route, pool: PoolName) {
-  if (pool === 'machine') return OF_MACHINES;
-  if (is_huge) return HUGE;
-  return is_large ? LARGE : SMALL;
 }
 
 /** How the log names a caller: by key, or as the person that a JWT stands for. */

@@ -6,6 +6,8 @@ import type { Principal } from './access';
 
 /** Requests of one organization that are under way at one time in one pool. */
 const UNDER_WAY_MAX = 200;
+/** Of those who call without a key, payment providers and people who sign in among them. */
+const PUBLIC_UNDER_WAY_MAX = 2_000;
 /** As long as a pool waits for a connection itself. */
 const WAIT_MS = 5_000;
 const RETRY_MS = 1_000;
@@ -44,11 +46,14 @@ export function createShares(db: Db) {
   const taken = new Map<string, Taken>();
 
   return {
-    /** Takes the request in; throws 429 if too many of its organization are under way. */
+    /** Takes the request in; throws 429 if too many of its share are under way. */
     take({ id, org_id }: Principal): Share {
       const name = org_id ?? (id === '' ? 'public' : 'platform');
       const share = taken.get(name) ?? { db: inTurn(db, turns, name), under_way: 0 };
-      if (org_id !== null && share.under_way >= UNDER_WAY_MAX) throw full();
+      if (org_id !== null && share.under_way >= UNDER_WAY_MAX)
+        throw full('This organization has', UNDER_WAY_MAX);
+      if (name === 'public' && share.under_way >= PUBLIC_UNDER_WAY_MAX)
+        throw full('Callers without a key have', PUBLIC_UNDER_WAY_MAX);
       if (taken.size >= KEPT_MAX) dropResting(taken);
       taken.set(name, share);
       share.under_way += 1;
@@ -64,11 +69,11 @@ function dropResting(taken: Map<string, Taken>): void {
   for (const [name, { under_way }] of taken) if (under_way === 0) taken.delete(name);
 }
 
-function full() {
+function full(who: string, most: number) {
   return tooMany(
     'rate_limit_exceeded',
-    `This organization has ${UNDER_WAY_MAX} requests under way here, which is as many as one may have. Repeat the request after Retry-After.`,
-    { limit: UNDER_WAY_MAX, resets_at: new Date(Date.now() + RETRY_MS) },
+    `${who} ${most} requests under way here, which is as many as there may be. Repeat the request after Retry-After.`,
+    { limit: most, resets_at: new Date(Date.now() + RETRY_MS) },
   );
 }
 

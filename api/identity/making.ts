@@ -13,9 +13,11 @@ import { bearerOf } from '../http/access';
 import { id } from '../http/fields';
 import type { Ctx } from '../http/route';
 
-// The ways to sign in. Each try is counted by its address before anything is looked at.
+// The ways to sign in. Each try is counted by its address before its body is read.
 
 const TRIES_A_MINUTE = 10;
+/** A sign-in has a dozen of fields, and none that holds others. */
+export const MEMBERS_MAX = 50;
 /** Room for ten thousand groups, which are then refused in words. */
 const TOKEN_MAX = 1_000_000;
 
@@ -77,7 +79,6 @@ export async function makeSession(ctx: Ctx, input: SignIn) {
       'Sign in by access_key, one_time_code, id_token, or code. An access key may come as bearer.',
       { param: 'access_key' },
     );
-  await withRetry(() => countTry(ctx));
   const { one_time_code } = input;
   if (access_key !== undefined) return withRetry(() => byKey(ctx, access_key, input));
   if (one_time_code !== undefined) return withRetry(() => byCode(ctx, one_time_code, input));
@@ -85,13 +86,14 @@ export async function makeSession(ctx: Ctx, input: SignIn) {
 }
 
 /** Throws 429 for an address that has tried too often. Counts it, whatever becomes of the try. */
-async function countTry({ db, http, trusted_proxies }: Ctx): Promise<void> {
+export async function countTry({ db, http, trusted_proxies }: Ctx): Promise<void> {
   const at = { header: 'x-forwarded-for', trusted: trusted_proxies };
   const address = counted(addressOf(http.req, at));
-  const row = await maybe<{ next_at: Date | null }>(
-    db,
-    'select try_sign_in(:address, :most) as next_at',
-    { address, most: TRIES_A_MINUTE },
+  const row = await withRetry(() =>
+    maybe<{ next_at: Date | null }>(db, 'select try_sign_in(:address, :most) as next_at', {
+      address,
+      most: TRIES_A_MINUTE,
+    }),
   );
   if (!row?.next_at) return;
   throw tooMany(

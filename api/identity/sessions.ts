@@ -7,7 +7,7 @@ import * as answers from '../answers/identity';
 import { actingOrg, member, open, type Principal } from '../http/access';
 import { id } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { makeSession, signInBody } from './making';
+import { countTry, MEMBERS_MAX, makeSession, signInBody } from './making';
 
 const ofMember = z.strictObject({
   org_id: id.optional(),
@@ -23,6 +23,8 @@ export const sessionRoutes = [
     input: signInBody,
     handler: makeSession,
     is_large: true,
+    members_max: MEMBERS_MAX,
+    before_body: countTry,
     is_run_once: true,
     summary:
       'Sign in: by an access key, a one-time code, or the code or id token of an identity provider. The key of the session is shown in this answer only.',

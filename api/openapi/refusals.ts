@@ -139,7 +139,7 @@ function fromRow(row: Route): string[] {
     'invalid_field unknown_field',
     ...(is_public ? [] : ['invalid_credential permission_denied organization_suspended']),
     ...(of_gateways ? ['browser_not_allowed version_not_supported'] : []),
-    ...(is_public || of_gateways ? [] : ['rate_limit_exceeded']),
+    ...(of_gateways ? [] : ['rate_limit_exceeded']),
     ...(names_org || !is_public ? ['org_required'] : []),
     ...(names_org || names_object || !is_public ? ['not_found'] : []),
     ...(has_body ? ['invalid_json invalid_request@408 unsupported_media_type'] : []),

@@ -86,3 +86,24 @@ test('a sign-in by code that PostgreSQL undoes asks the provider once, and is ma
   expect(busy.headers['retry-after']).toBe('1');
   await many(api.db, 'drop trigger fail_sometimes on tokens');
 });
+
+test('a try is counted before its body is read, whatever that is', async () => {
+  const wrong = { body: '{', headers: { 'content-type': 'application/json' } };
+  for (let n = 0; n < 10; n += 1)
+    expect(refusal(await api.call('post', '/v1/sessions', wrong))).toMatchObject({ status: 400 });
+  for (const given of [wrong, { body: { access_key: tenant.member_key } }])
+    expect(refusal(await api.call('post', '/v1/sessions', given))).toMatchObject({
+      status: 429,
+      code: 'rate_limit_exceeded',
+    });
+});
+
+test('a sign-in has few members, and a long token', async () => {
+  const many_members = Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`m${n}`, n]));
+  expect(refusal(await signIn(many_members))).toMatchObject({
+    status: 413,
+    code: 'payload_too_large',
+  });
+  const long = await signIn({ id_token: 'x'.repeat(900_000), nonce: 'nonce of mine' });
+  expect(refusal(long)).toMatchObject({ status: 422, param: 'id_token' });
+});
