@@ -155,10 +155,21 @@ export const pricingRoutes = [
   }),
 ];
 
-async function catalog({ db, http }: Ctx) {
-  const body = JSON.stringify(toWire({ models: await pricing.catalog(db) }));
+/** By the pools of a process: its reading of the catalog that is under way. */
+const readings = new WeakMap<Ctx['pools'], Promise<{ body: string; etag: string }>>();
+
+/** Anybody may ask, without a key and without a bound: all who ask at one time share a reading. */
+async function catalog({ db, pools, http }: Ctx) {
+  const reading = readings.get(pools) ?? readCatalog(db).finally(() => readings.delete(pools));
+  readings.set(pools, reading);
+  const { body, etag } = await reading;
   http.type = 'json';
-  answerUnlessKnown(http, (await sha256(body)).slice(0, 32), body);
+  answerUnlessKnown(http, etag, body);
+}
+
+async function readCatalog(db: Ctx['db']) {
+  const body = JSON.stringify(toWire({ models: await pricing.catalog(db) }));
+  return { body, etag: (await sha256(body)).slice(0, 32) };
 }
 
 async function list({ db }: Ctx) {

@@ -168,37 +168,6 @@ test('planned versions are listed, and only the one that is named is replaced or
   expect(await versions()).toEqual([]);
 });
 
-test('a start that is over means now: what is set comes into force', async () => {
-  const { id, model, effective_from } = (await create({})).body;
-  const yesterday = new Date(Date.now() - 86_400_000).toISOString();
-  const set = await update(id, { input_per_1m: 3, effective_from: yesterday });
-  expect([set.status, set.body.input_per_1m]).toEqual([200, 3]);
-  expect(Date.parse(set.body.effective_from)).toBeGreaterThanOrEqual(Date.parse(effective_from));
-  expect(await priceOf(model)).toEqual(set.body);
-  // Sent back as it was shown: in milliseconds, where the database knows microseconds.
-  const again = await update(id, { input_per_1m: 4, effective_from: set.body.effective_from });
-  expect(await priceOf(model)).toEqual(again.body);
-  expect(again.body.input_per_1m).toBe(4);
-});
-
-test('a new name counts from now: one that is to come leaves the price in force', async () => {
-  const { id, model } = (await create({})).body;
-  const renamed = `model ${randomUUID()}`;
-  const effective_from = new Date(Date.now() + 3_600_000).toISOString();
-  expect(refusal(await update(id, { model: renamed, effective_from }))).toMatchObject({
-    status: 422,
-    code: 'invalid_field',
-    param: 'effective_from',
-  });
-  expect(await priceOf(model)).toMatchObject({ id });
-  expect((await update(id, { model: renamed })).status).toBe(200);
-  expect(await priceOf(renamed)).toMatchObject({ id });
-  // A price that is only planned takes none away under another name.
-  const coming = (await create({ effective_from })).body;
-  const moved = await update(coming.id, { model: randomUUID(), effective_from });
-  expect([moved.status, moved.body.effective_from]).toEqual([200, effective_from]);
-});
-
 const figures = ['-1', '"1"', '1e400', 'true', '[]'];
 const fields = [
   'input_per_1m',
