@@ -1,9 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { type Db, many } from '../../../domain/sql';
-import { type Answer, type CallApi, refusal, startApi } from '../../support/api';
-import { locksAwaited } from '../../support/database';
-import { platformKey } from '../../support/keys';
-import { until } from '../../support/until';
+import { type Db, many } from '../../domain/sql';
+import { type Answer, type CallApi, refusal, startApi } from '../support/api';
+import { locksAwaited } from '../support/database';
+import { platformKey } from '../support/keys';
+import { until } from '../support/until';
 
 // When a price that is set comes into force, and how the catalog is read.
 
