@@ -113,6 +113,9 @@ export function add(
   });
 }
 
+/** In place of the id of an identity provider: people gave the role, or took one away. */
+const BY_HAND = 'hand';
+
 /** Whom a change is about. */
 interface Subject {
   org_id: string;
@@ -142,12 +145,14 @@ export async function setRole(
   requireRank(caller, before.role);
   requireScopes(caller, rolePermissions[role], 'role');
   if (role !== 'owner') await requireAnotherOwner(trx, subject);
+  const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
+  // What groups gave or may give again is the organization's own from now on: a sign-in leaves it.
   await many(
     trx,
-    'update memberships set role = :role, granted_by = null where org_id = :org_id and user_id = :user_id and archived_at is null',
-    { org_id, user_id, role },
+    `update memberships set role = :role, granted_by = case when :is_less or granted_by is not null then '${BY_HAND}' end
+     where org_id = :org_id and user_id = :user_id and archived_at is null`,
+    { org_id, user_id, role, is_less: isLess },
   );
-  const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
   const ended = isLess
     ? await revokeKeysOf(trx, { ...subject, with_own: false }, { caller, keep_keys })
     : {

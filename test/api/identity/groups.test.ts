@@ -108,6 +108,26 @@ test('what people gave by hand stays, whatever the groups say', async () => {
   expect(await standing(user_id)).toEqual({ role: 'admin', team: 'member' });
 });
 
+test('a role that people take away by hand is not given back by the next sign-in', async () => {
+  const { api, tenant } = world;
+  const sub = randomUUID();
+  const { user_id } = (await comeWith(sub, ['finance'])).body;
+  expect(await standing(user_id)).toMatchObject({ role: 'billing_admin' });
+  const at = `/v1/organizations/${tenant.org_id}/members/${user_id}`;
+  const set = (role: string) => api.call('put', at, { key: tenant.owner_key, body: { role } });
+  expect((await set('member')).status).toBe(200);
+  await comeWith(sub, ['finance']);
+  expect(await standing(user_id)).toMatchObject({ role: 'member' });
+  // Nor one that people gave and took.
+  const other = randomUUID();
+  const second = (await comeWith(other, [])).body.user_id as string;
+  const path = `/v1/organizations/${tenant.org_id}/members/${second}`;
+  for (const role of ['admin', 'member'])
+    await api.call('put', path, { key: tenant.owner_key, body: { role } });
+  await comeWith(other, ['finance']);
+  expect(await standing(second)).toMatchObject({ role: 'member' });
+});
+
 test('no group makes or unmakes an owner, and no setting can say so', async () => {
   const owner = await makePerson(world.api, world.tenant, 'owner');
   const { body } = await world.api.call('post', `${owner.at}/invitations`, {
