@@ -151,7 +151,11 @@ test("a person's key holds in their next session: a credit is made once", async 
   expect(await entries()).toBe(before + 1);
   // A platform key's sessions are one sender too, and the key itself is another than its person.
   const platform = await platformKey(db);
-  const given = { id, path: '/v1/admin/wallets/credit', body: { ...credit, org_id: tenant.org_id } };
+  const given = {
+    id,
+    path: '/v1/admin/wallets/credit',
+    body: { ...credit, org_id: tenant.org_id },
+  };
   const one = await post({ ...given, key: await session(platform) });
   const two = await post({ ...given, key: await session(platform) });
   expect([two.status, two.text]).toEqual([one.status, one.text]);
