@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
 import type { Answer } from './api-client';
-import { type Forwarding, goneOf, headersOf, readObject } from './forward';
+import { type Forwarding, goneOf, headersOf, readObject, requireShown } from './forward';
 import type { GatewayClient } from './gateway-client';
 import { type ChatKey, type Session, signedOut } from './session';
 
@@ -81,6 +81,7 @@ export async function chatModels(ctx: Context, places: ChatPlaces): Promise<void
 export async function forgetChatKey(ctx: Context, places: ChatPlaces): Promise<void> {
   const session = await places.cookies.read(ctx);
   if (session === undefined) throw signedOut();
+  requireShown(ctx, session);
   await endChatKey(ctx, places, session);
   places.cookies.clearChat(ctx);
   ctx.status = 204;
@@ -116,6 +117,7 @@ async function asked(
     );
   const session = await cookies.read(ctx);
   if (session === undefined) throw signedOut();
+  requireShown(ctx, session);
   await places.api.requireFit();
   const person = await livingPerson(ctx, places, session);
   const kept = await cookies.readChat(ctx, session);

@@ -51,7 +51,8 @@ export async function forward(
   const session = await cookies.read(ctx);
   // A cookie that this one cannot open may be of a key that the next instance knows already.
   if (session === undefined) throw signedOut();
-  if (row.method !== 'get') requireSameOrg(ctx, session);
+  // Who is signed in is what a page asks to learn that it shows somebody else.
+  if (row.path !== '/api/me') requireShown(ctx, session);
   await api.requireFit();
   const body = row.method === 'get' ? undefined : await readObject(ctx);
   const gone = goneOf(ctx);
@@ -106,15 +107,22 @@ function pathOf({ to }: Row, ctx: Context): string {
 }
 
 /**
- * Throws 403 if the page shows another organization than the session is in: it was changed in
- * another tab, and what is asked here would be done there.
+ * Throws 403 if the page shows another person or organization than the session is of: it was
+ * changed in another tab, and what is asked here would be read and done there. A page says what it
+ * shows with each request; who says nothing shows nothing.
  */
-function requireSameOrg(ctx: Context, { user_id, org_id }: Session): void {
-  const shown = ctx.headers['x-svc-console-org'];
-  if (shown === undefined || user_id !== null || shown === (org_id ?? '')) return;
+export function requireShown(ctx: Context, session: Session): void {
+  const { user_id, own_org_id } = session;
+  const org_id = user_id === null ? (session.org_id ?? '') : own_org_id;
+  const shown_user = ctx.headers['x-svc-console-user'];
+  const shown_org = ctx.headers['x-svc-console-org'];
+  const is_other_user = shown_user !== undefined && shown_user !== (user_id ?? '');
+  const is_other_org =
+    shown_org !== undefined && typeof org_id === 'string' && shown_org !== org_id;
+  if (!is_other_user && !is_other_org) return;
   throw new AppError(
     'browser_not_allowed',
-    'Another organization was chosen in another tab. Nothing was done: reload this page.',
+    'You have signed in elsewhere, or chosen another organization in another tab. Nothing was done: reload this page.',
   );
 }
 

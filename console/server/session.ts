@@ -26,6 +26,8 @@ export interface Session {
   user_id: string | null;
   /** The organization that an operator looks at; null: none is chosen, or a person's is theirs. */
   org_id: string | null;
+  /** The organization that a person is signed in to; absent in cookies of consoles before 1.5. */
+  own_org_id?: string | null;
   /** Milliseconds since 1970. */
   expires_at: number;
 }

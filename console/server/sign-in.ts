@@ -173,6 +173,7 @@ async function sessionOf(
     key: String(made.key),
     user_id: made.user_id === null ? null : String(made.user_id),
     org_id: null,
+    own_org_id: typeof made.org_id === 'string' ? made.org_id : null,
     expires_at: Date.parse(String(made.expires_at)),
   };
 }

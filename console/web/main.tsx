@@ -19,10 +19,11 @@ import { theme } from './theme';
 // What locks the page's scrolling while a dialog is open writes a style of its own.
 if (nonce) setNonce(nonce);
 
-// A session that has ended: who is signed in is asked anew, which shows the sign-in once. What was
-// typed stays in its form until then.
-onRefusal(({ status }, path) => {
-  if (status === 401 && path !== '/api/me')
+// A session that has ended, or is another tab's by now: who is signed in is asked anew, which shows
+// the sign-in, or that it was changed, once. What was typed stays in its form until then.
+onRefusal(({ status, code }, path) => {
+  const is_other = code === 'browser_not_allowed';
+  if ((status === 401 || is_other) && path !== '/api/me')
     void queries.invalidateQueries({ queryKey: ['/api/me'] });
 });
 

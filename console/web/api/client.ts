@@ -52,12 +52,32 @@ export function call<R extends Route>(route: R, given: Given<R> = {}): Promise<A
   return send(method, `${filled}${query}`, given) as Promise<Answer<R>>;
 }
 
-/** The organization that this tab shows to an operator; undefined: it is nobody's choice. */
-let shown_org: string | undefined;
+/** Whom a tab shows, and which organization; an empty text is an operator, and none chosen. */
+export interface Shown {
+  user_id: string;
+  org_id: string;
+}
 
-/** From now on the server refuses to change anything for this tab in another one. */
-export function showOrg(org_id: string | undefined): void {
-  shown_org = org_id;
+/** What this tab shows. The server does nothing for it in another's name or organization. */
+let shown: Shown | undefined;
+
+/** What this tab shows since it was begun: that which is signed in now, if it shows nothing yet. */
+export function shownSince(now: Shown): Shown {
+  shown ??= now;
+  return shown;
+}
+
+/** From now on the tab shows another organization, or whoever signs in: undefined. */
+export function showNext(org_id: string | undefined): void {
+  shown = shown && org_id !== undefined ? { ...shown, org_id } : undefined;
+}
+
+/** The headers of every request: of the console's own page, and what that shows. */
+export function ownHeaders(): Record<string, string> {
+  return {
+    'x-svc-console': '1',
+    ...(shown && { 'x-svc-console-user': shown.user_id, 'x-svc-console-org': shown.org_id }),
+  };
 }
 
 /** Calls a route that is the server's own and not forwarded. Throws a Refusal. */
@@ -77,9 +97,8 @@ export async function send(
   const answer = await fetch(path, {
     method,
     headers: {
-      'x-svc-console': '1',
+      ...ownHeaders(),
       accept: 'application/json',
-      ...(shown_org === undefined ? {} : { 'x-svc-console-org': shown_org }),
       ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       ...(idempotency_key === undefined ? {} : { 'idempotency-key': idempotency_key }),
     },

@@ -1,4 +1,5 @@
 import { useEffect } from 'react';
+import { ownHeaders } from '../api/client';
 import { refresh } from '../api/queries';
 
 // One connection a browser: the tab that holds the lock reads the stream of events and tells the
@@ -96,7 +97,7 @@ async function read(
 ): Promise<number> {
   const answer = await fetch('/api/events/stream', {
     headers: {
-      'x-svc-console': '1',
+      ...ownHeaders(),
       accept: 'text/event-stream',
       ...(place.last_id === '' ? {} : { 'last-event-id': place.last_id }),
     },

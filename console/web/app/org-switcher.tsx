@@ -2,7 +2,7 @@ import { Button, Menu, ScrollArea, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { send } from '../api/client';
+import { send, showNext } from '../api/client';
 import { queries, reading } from '../api/queries';
 import { act } from '../parts/act';
 import type { Me } from '../session/me';
@@ -49,6 +49,7 @@ function OperatorSwitcher({ me }: { me: Me }) {
   });
   const choose = async (org_id: string | null) => {
     await send('PUT', '/api/session/org', { body: { org_id } });
+    showNext(org_id ?? '');
     queries.clear();
     location.assign('/');
   };

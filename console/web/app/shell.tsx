@@ -3,10 +3,11 @@ import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
-import { Refusal, showOrg } from '../api/client';
+import { Refusal, shownSince } from '../api/client';
 import { Failure, Loading } from '../parts/states';
 import { type Me, meQuery } from '../session/me';
 import { OpenTickets } from '../tickets/open-tickets';
+import { Elsewhere, useOtherTabs } from './elsewhere';
 import { UpgradeFirst } from './errors';
 import { useLive } from './live';
 import { OrgSwitcher } from './org-switcher';
@@ -29,10 +30,14 @@ export function Shell() {
       </Center>
     );
   if (me === undefined) return <Loading />;
+  const now = { user_id: me.user?.user_id ?? '', org_id: me.acting_org ?? '' };
+  const shown = shownSince(now);
+  const is_elsewhere = shown.user_id !== now.user_id || shown.org_id !== now.org_id;
   return (
     <>
-      <Frame me={me} key={me.acting_org ?? 'none'} />
+      <Frame me={me} key={shown.org_id} />
       {is_signed_out && <SignInAgain me={me} />}
+      {is_elsewhere && !is_signed_out && <Elsewhere />}
     </>
   );
 }
@@ -49,8 +54,8 @@ function GoToLogin() {
 }
 
 function Frame({ me }: { me: Me }) {
-  showOrg(me.is_operator ? (me.acting_org ?? '') : undefined);
   useLive();
+  useOtherTabs();
   const [is_open, { toggle, close }] = useDisclosure();
   const { pathname } = useLocation();
   // biome-ignore lint/correctness/useExhaustiveDependencies: the menu closes with each new page.

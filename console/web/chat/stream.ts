@@ -1,4 +1,4 @@
-import { Refusal } from '../api/client';
+import { ownHeaders, Refusal } from '../api/client';
 
 /** One message of a conversation, and of an answer what it cost. */
 export interface ChatMessage {
@@ -37,7 +37,7 @@ export async function ask(
   const messages = question.messages.map(({ role, content }) => ({ role, content }));
   const answer = await fetch('/api/chat/messages', {
     method: 'POST',
-    headers: { 'x-svc-console': '1', 'content-type': 'application/json' },
+    headers: { ...ownHeaders(), 'content-type': 'application/json' },
     body: JSON.stringify({ model, messages, ticket_id }),
     signal,
   }).catch((error: Error) => {

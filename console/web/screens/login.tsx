@@ -2,7 +2,7 @@ import { Alert, Button, Center, Paper, Stack, Text, Title } from '@mantine/core'
 import { useDocumentTitle } from '@mantine/hooks';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
-import { send } from '../api/client';
+import { send, showNext } from '../api/client';
 import { queries } from '../api/queries';
 import { text, useFilters } from '../parts/filters';
 import { SignInForms, wordsOf } from '../session/sign-in-forms';
@@ -20,6 +20,7 @@ export function Login() {
   const navigate = useNavigate();
   const go = () => {
     queries.clear();
+    showNext(undefined);
     const page = /^\/(?![/\\])/.test(next) ? next : '/';
     void navigate({ href: page, replace: true });
   };

@@ -1,7 +1,7 @@
 import { Autocomplete, Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { call, send } from '../api/client';
+import { call, send, showNext } from '../api/client';
 import { queries, reading, refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../parts/amount-input';
@@ -18,6 +18,7 @@ export function OrganizationStep({ onDone }: Step) {
     const body = { name: name.trim(), currency: currency.trim().toUpperCase() };
     const { id } = await call('POST /api/organizations', { body, idempotency_key });
     await send('PUT', '/api/session/org', { body: { org_id: id } });
+    showNext(id);
     queries.removeQueries({ predicate: ({ queryKey: [path] }) => path !== '/api/me' });
     await refresh('/api/');
   };

@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
-import { ask, demo, visit } from '../../support/console/visitor';
+import { ask, demo, signIn, visit } from '../../support/console/visitor';
 
 let browser: Browser;
 
@@ -103,5 +103,32 @@ test('a session that ends while a form is open loses nothing that was typed', as
   await page.getByRole('button', { name: 'Make the key' }).click();
   await page.getByText('Copy it now').waitFor();
   await other.context.close();
+  await context.close();
+});
+
+test('a tab whose browser signed in as somebody else says so, and sends nothing in their name', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  await page.goto('/keys');
+  await page.getByRole('button', { name: 'New key' }).click();
+  await page.getByRole('textbox', { name: 'Name' }).last().fill('of the owner');
+  const other = await context.newPage();
+  await other.goto('/login');
+  expect(await ask(other, 'POST', '/api/session', { access_key: demo().keys.billing_admin })).toBe(
+    204,
+  );
+  // No page was begun since: the first tab is told by what it asks.
+  const refused = page.waitForResponse(
+    (answer) => answer.request().method() === 'POST' && answer.url().endsWith('/api/keys'),
+  );
+  await page.getByRole('button', { name: 'Make the key' }).click();
+  expect((await refused).status()).toBe(403);
+  const dialog = page.getByRole('dialog', { name: 'You have signed in elsewhere' });
+  await dialog.waitFor();
+  await dialog.getByRole('button', { name: 'Reload' }).click();
+  await page.getByRole('button', { name: 'Bea Billing' }).waitFor();
+  // And by the page of the next one, before it asks for anything.
+  expect(await signIn(other, 'owner')).toBe(204);
+  await other.goto('/');
+  await dialog.waitFor();
   await context.close();
 });

@@ -115,7 +115,13 @@ const provider = {
 /** What stands in an API's place and keeps what it hears; it signs anybody in. */
 export async function startListener(version = '1.5.0') {
   const heard: Heard[] = [];
-  const said = { session_key: 'svc_ak_secret', permissions: [] as string[], member_keys: true };
+  const said = {
+    session_key: 'svc_ak_secret',
+    user_id: 'user_1',
+    org_id: 'org_1',
+    permissions: [] as string[],
+    member_keys: true,
+  };
   const server = createServer(async (req, res) => {
     const parts: Buffer[] = [];
     for await (const part of req) parts.push(part as Buffer);
@@ -123,7 +129,8 @@ export async function startListener(version = '1.5.0') {
     heard.push({ method, url, headers, body: Buffer.concat(parts).toString() });
     const session = {
       key: said.session_key,
-      user_id: 'user_1',
+      user_id: said.user_id,
+      org_id: said.org_id,
       expires_at: new Date(Date.now() + 60_000).toISOString(),
     };
     // A stream of events that goes on for as long as it is read.
