@@ -1,6 +1,7 @@
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
 import { send } from '../api/client';
 import { queries } from '../api/queries';
+import { forgetTab } from '../base/storage';
 import { act } from '../parts/act';
 import type { Me } from '../session/me';
 
@@ -48,5 +49,6 @@ export function UserMenu({ me }: { me: Me }) {
 async function signOut(): Promise<void> {
   await send('DELETE', '/api/session');
   queries.clear();
+  forgetTab();
   location.assign('/login');
 }

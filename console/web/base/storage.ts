@@ -18,3 +18,12 @@ export function write(name: string, value: string | null): void {
     // Then it is kept until the page is left.
   }
 }
+
+/** Forgets what this tab has kept for itself: whoever leaves, leaves nothing to the next person. */
+export function forgetTab(): void {
+  try {
+    sessionStorage.clear();
+  } catch {
+    // Then nothing is kept.
+  }
+}

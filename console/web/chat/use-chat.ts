@@ -1,22 +1,22 @@
 import { useEffect, useRef, useState } from 'react';
 import { Refusal } from '../api/client';
 import { refresh } from '../api/queries';
-import { type Conversation, empty, keep, keptConversation } from './conversation';
+import { type Conversation, empty, keep, keptConversation, type Speaker } from './conversation';
 import { ask, type HeldTicket } from './stream';
 import { refusalWords } from './words';
 
 const AGAIN_MS = 2_000;
 
-/** A chat of this tab: what was said, what is being said, and why it does not go on. */
-export function useChat() {
-  const [talk, setTalk] = useState(keptConversation);
+/** A person's chat of this tab: what was said, what is being said, and why it does not go on. */
+export function useChat(speaker: Speaker) {
+  const [talk, setTalk] = useState(() => keptConversation(speaker));
   const [draft, setDraft] = useState<string>();
   const [problem, setProblem] = useState<{ title: string; words: string }>();
   const [returned, setReturned] = useState('');
   const stop = useRef<AbortController>(undefined);
   const change = (next: Conversation) => {
     setTalk(next);
-    keep(next);
+    keep(next, speaker);
   };
 
   /** Has the last message answered; what is not paid waits for its ticket. */

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import { send } from '../api/client';
 import { reading } from '../api/queries';
+import type { Speaker } from '../chat/conversation';
 import { Held } from '../chat/held';
 import type { ChatMessage } from '../chat/stream';
 import { useChat } from '../chat/use-chat';
@@ -45,11 +46,12 @@ export function Chat() {
   }
   if (data === undefined) return <Loading />;
   const models = data.data.map(({ id }) => id).filter((id) => !no_chat.test(id));
-  return <Talk models={models} />;
+  const speaker = { user_id: me.user.user_id, org_id: me.org_id };
+  return <Talk key={`${speaker.user_id} ${speaker.org_id}`} {...{ models, speaker }} />;
 }
 
-function Talk({ models }: { models: string[] }) {
-  const chat = useChat();
+function Talk({ models, speaker }: { models: string[]; speaker: Speaker }) {
+  const chat = useChat(speaker);
   const { messages, ticket, draft, problem } = chat;
   const model = chat.model ?? models[0] ?? null;
   const is_busy = draft !== undefined;

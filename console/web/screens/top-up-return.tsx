@@ -10,6 +10,7 @@ import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { checkoutOf, lastCheckout } from '../payments/checkouts';
+import { useMe } from '../session/me';
 
 type Session = Answer<'GET /api/payments/sessions/:id'>;
 
@@ -107,7 +108,9 @@ function StateLine({ session }: { session: Session }) {
 }
 
 function Outcome({ session }: { session: Session }) {
+  const { user, org_id } = useMe();
   const { status, currency, credited_amount } = session;
+  const is_held = user !== null && isHeld({ user_id: user.user_id, org_id });
   if (status in ends)
     return (
       <Alert color="red" title={ends[status as keyof typeof ends]} role="status">
@@ -133,7 +136,7 @@ function Outcome({ session }: { session: Session }) {
         <NewBalance session={session} />
       </Text>
       <Group mt="sm">
-        {isHeld() && <LinkButton to="/chat">Back to the chat</LinkButton>}
+        {is_held && <LinkButton to="/chat">Back to the chat</LinkButton>}
         <LinkButton to={`/wallets/${session.wallet_id}`}>See the wallet</LinkButton>
         <LinkButton to="/top-up" variant="default">
           Top up again

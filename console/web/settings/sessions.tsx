@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, call, send } from '../api/client';
 import { queries, reading, refresh } from '../api/queries';
+import { forgetTab } from '../base/storage';
 import { act } from '../parts/act';
 import { State } from '../parts/badge';
 import { DataTable } from '../parts/data-table';
@@ -101,5 +102,6 @@ async function signOutEverywhere(): Promise<void> {
   // The session is over; this takes its cookie away.
   await send('DELETE', '/api/session');
   queries.clear();
+  forgetTab();
   location.assign('/login');
 }

@@ -78,6 +78,34 @@ test('an answer streams in with its cost, by a key that no script sees and that 
   await context.close();
 });
 
+test('the next person at a tab reads nothing of the chat of the one before', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  const kept = () => page.evaluate<string>('JSON.stringify({ ...sessionStorage })');
+  await page.goto('/chat');
+  await say(page, 'Only mine');
+  await answers(page).getByText('You said: Only mine').waitFor();
+  expect(await kept()).toContain('Only mine');
+  // Another person, without a sign-out: their session began elsewhere in this browser.
+  const { billing_admin } = demo().keys;
+  expect(await ask(page, 'POST', '/api/session', { access_key: billing_admin })).toBe(204);
+  await page.goto('/chat');
+  await page.getByRole('button', { name: 'Bea Billing' }).waitFor();
+  await page.getByRole('heading', { name: 'Chat' }).waitFor();
+  expect(await page.getByText('Only mine').count()).toBe(0);
+  await context.close();
+  // And after a sign-out nothing is left to find.
+  const again = await visit(browser, { role: 'owner' });
+  await again.page.goto('/chat');
+  await say(again.page, 'Gone with me');
+  await answers(again.page).getByText('You said: Gone with me').waitFor();
+  await again.page.getByRole('button', { name: 'Olivia Owner' }).click();
+  await again.page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await again.page.waitForURL('**/login');
+  const left = await again.page.evaluate<string>('JSON.stringify({ ...sessionStorage })');
+  expect(left).not.toContain('Gone with me');
+  await again.context.close();
+});
+
 test('what a policy blocks is told in plain words, and stays in the field to be changed', async () => {
   const { page, context } = await visit(browser, { role: 'owner' });
   await page.goto('/chat');
