@@ -72,7 +72,7 @@ export const billingTypes = types.filter((type) =>
   ),
 );
 
-/** The types of which a person without a permission sees what is their own. */
+/** The types of which a person without a permission sees what is their own, or their teams'. */
 export const memberTypes = types.filter((type) => /^(cost_ticket|payment)\./.test(type));
 
 export interface Event {

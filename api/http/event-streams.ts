@@ -16,14 +16,20 @@ const LOOKS_MAX = 2;
 const PAUSE_MS_MIN = 20;
 const PAUSE_PER_LOOK = 4;
 
+/** What a person without a permission sees: their own, and tickets of teams that they lead. */
+export interface Own {
+  user_id: string;
+  led_teams: readonly string[];
+}
+
 /** One open stream. */
 export interface Follower {
   org_id: string;
   /** What it may see and has asked for. */
   types: ReadonlySet<string>;
   action: string | undefined;
-  /** A person who sees what is their own; undefined sees all of these types. */
-  own: string | undefined;
+  /** Whose events it shows; undefined sees all of these types. */
+  own: Own | undefined;
   /** Everything up to here is read. */
   place: Place;
   /** Shows events. Resolves once it takes more; false if it has gone. */
@@ -161,15 +167,20 @@ async function read(db: Db, feed: Feed, group: Follower[], until: Place): Promis
     if (page.place === until) feed.far.delete(follower);
     else feed.far.add(follower);
     const shown = page.events.filter(
-      ({ type, action, payload }) =>
-        follower.types.has(type) &&
-        (follower.action === undefined || follower.action === action) &&
-        (follower.own === undefined || follower.own === payload.user_id),
+      (event) =>
+        follower.types.has(event.type) &&
+        (follower.action === undefined || follower.action === event.action) &&
+        (follower.own === undefined || isOf(follower.own, event)),
     );
     const taken = shown.length === 0 || follower.show(shown);
     if (taken !== true) waitFor(feed, follower, taken);
   }
   return page.place;
+}
+
+function isOf({ user_id, led_teams }: Own, { type, payload }: Event): boolean {
+  if (payload.user_id === user_id) return true;
+  return type.startsWith('cost_ticket.') && led_teams.some((id) => id === payload.team_id);
 }
 
 function waitFor({ busy }: Feed, follower: Follower, taken: Promise<boolean>): void {

@@ -3,11 +3,12 @@ import { AppError, isAppError } from '../../domain/errors';
 import { newestPlace, placeOf } from '../../domain/event-places';
 import * as events from '../../domain/events';
 import { isPlatformAdmin } from '../../domain/people/rights';
+import { teamsLedBy } from '../../domain/people/team-rights';
 import { cannotWorkNow } from '../../domain/sql';
 import { toWire } from '../../runtime/wire';
 import * as answers from '../answers/events';
 import { type Access, actingOrg, anyPermission, member, type Principal } from '../http/access';
-import type { Follower } from '../http/event-streams';
+import type { Follower, Own } from '../http/event-streams';
 import { id, instant } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -50,7 +51,7 @@ export const eventRoutes = [
     input: followed,
     handler: follow,
     summary:
-      'What happens, as server-sent events; Last-Event-ID resumes where a reader was. A member without a permission follows their own tickets and payments.',
+      'What happens, as server-sent events; Last-Event-ID resumes where a reader was. A member without a permission follows their own tickets and payments, and the tickets of teams that they lead.',
   }),
   route({
     method: 'get',
@@ -72,11 +73,11 @@ async function filterOf(
   return { org_id: acting, visible: visibleTo(principal), ...asked };
 }
 
-/** A stream's filter: a person without a permission follows what is their own. */
+/** A stream's filter: a person without a permission follows what is their own or their teams'. */
 async function followedBy(
   ctx: Pick<Ctx, 'db' | 'principal'>,
   asked: z.infer<typeof followed>,
-): Promise<events.Filter & { own: string | undefined }> {
+): Promise<events.Filter & { own: Own | undefined }> {
   const filter = await filterOf(ctx, asked);
   const { scopes, user_id } = ctx.principal;
   const may_see = ['events:read', 'org:billing', 'platform:admin'] as const;
@@ -86,7 +87,8 @@ async function followedBy(
       'permission_denied',
       'This needs one of the permissions events:read, org:billing, or a key that stands for a person.',
     );
-  return { ...filter, visible: events.memberTypes, own: user_id };
+  const led_teams = await teamsLedBy(ctx.db, { org_id: filter.org_id, user_id });
+  return { ...filter, visible: events.memberTypes, own: { user_id, led_teams } };
 }
 
 function visibleTo(principal: Principal): readonly string[] {

@@ -1,3 +1,4 @@
+import * as teams from '../../../domain/people/teams';
 import { type Db, many } from '../../../domain/sql';
 import { makePerson, makeTenant, serve } from '../../support/api';
 import { openTestDatabase } from '../../support/database';
@@ -91,5 +92,34 @@ test('a member who is given the right sees all with the next heartbeat, and no m
   await write(org_id, 'cost_ticket.created', { user_id: ann.user_id });
   await until(() => seen.types.length === 2);
   expect(seen.types).toEqual(['wallet.balance_low', 'cost_ticket.created']);
+  seen.close();
+}, 30_000);
+
+test('an admin of a team follows its tickets, and no more of others, until they lead it no longer', async () => {
+  const tenant = await makeTenant(db);
+  const { org_id, team_id } = tenant;
+  const lead = await makePerson({ db, call: api.call }, tenant, 'member');
+  const { user_id } = lead;
+  const setRole = (role: 'member' | 'admin') =>
+    many(db, 'update team_members set role = :role where user_id = :user_id', { role, user_id });
+  await teams.add(db, { org_id, team_id, user_id });
+  await setRole('admin');
+  const seen = await follow(api.url, lead.key);
+  const of_team = { team_id, user_id: tenant.member_id };
+  await write(org_id, 'cost_ticket.created', { team_id: 'team_other', user_id: tenant.member_id });
+  await write(org_id, 'cost_ticket.created', { user_id: tenant.member_id });
+  await write(org_id, 'payment.completed', of_team);
+  await write(org_id, 'request.completed', of_team);
+  await write(org_id, 'cost_ticket.created', of_team);
+  await write(org_id, 'cost_ticket.resolved', of_team);
+  await until(() => seen.types.length >= 2);
+  expect(seen.types).toEqual(['cost_ticket.created', 'cost_ticket.resolved']);
+  await setRole('member');
+  const { beats } = seen;
+  await until(() => seen.beats > beats + 1);
+  await write(org_id, 'cost_ticket.created', of_team);
+  await write(org_id, 'payment.completed', { user_id });
+  await until(() => seen.types.length >= 3);
+  expect(seen.types.slice(2)).toEqual(['payment.completed']);
   seen.close();
 }, 30_000);
