@@ -140,7 +140,7 @@ export const web: Record<string, string> = {
   wallets: 'api base parts',
   chat: 'api base parts payments',
   operations: 'api parts session',
-  people: 'api parts session',
+  people: 'api base parts session',
   settings: 'api base parts session tickets',
   setup: 'api base keys parts session',
   screens:

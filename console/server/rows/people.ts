@@ -26,6 +26,16 @@ export const peopleRows = [
   row('patch', '/api/organizations/:id/teams/:team_id', '/v1/organizations/:id/teams/:team_id'),
   row('delete', '/api/organizations/:id/teams/:team_id', '/v1/organizations/:id/teams/:team_id'),
   row(
+    'post',
+    '/api/organizations/:id/teams/:team_id/allocate',
+    '/v1/organizations/:id/teams/:team_id/allocate',
+  ),
+  row(
+    'post',
+    '/api/organizations/:id/teams/:team_id/reclaim',
+    '/v1/organizations/:id/teams/:team_id/reclaim',
+  ),
+  row(
     'get',
     '/api/organizations/:id/teams/:team_id/members',
     '/v1/organizations/:id/teams/:team_id/members',

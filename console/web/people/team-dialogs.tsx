@@ -12,8 +12,9 @@ import { Dialog } from '../parts/dialog';
 import { FormModal } from '../parts/form-modal';
 import { NAMES } from '../parts/names';
 import { Empty } from '../parts/states';
-import { may, useMe } from '../session/me';
+import { ledTeams, may, useMe } from '../session/me';
 import { DoomedKeys } from './doomed-keys';
+import { TeamMoney, TeamMoneyButtons, type TeamMove } from './team-money';
 import type { Team } from './words';
 
 const TEAMS = '/api/organizations/:id/teams';
@@ -58,7 +59,7 @@ export function TeamName({
     >
       <TextInput
         label="Name"
-        description="A team has a wallet of its own, which is empty at first."
+        description="A team has a wallet once it is given money; until then the organization pays."
         value={name}
         onChange={(event) => setName(event.currentTarget.value)}
         maxLength={200}
@@ -124,7 +125,10 @@ function Inside({ team }: { team: Team }) {
   const me = useMe();
   const id = me.acting_org ?? '';
   const is_manager = may(me, 'org:members') && team.archived_at === null;
+  const moves_money =
+    team.archived_at === null && (may(me, 'org:billing') || ledTeams(me).includes(team.id));
   const [cursor, setCursor] = useState<string>();
+  const [move, setMove] = useState<TeamMove>();
   const query = useQuery(
     reading('GET /api/organizations/:id/teams/:team_id/members', {
       names: { id, team_id: team.id },
@@ -157,34 +161,40 @@ function Inside({ team }: { team: Team }) {
         onCursor={setCursor}
         empty={<Empty title="Nobody is in this team" />}
         actions={
-          is_manager
+          is_manager || moves_money
             ? ({ user_id, role, name }) => (
                 <>
-                  <Button
-                    size="compact-sm"
-                    variant="default"
-                    onClick={() => {
-                      const next = role === 'admin' ? 'member' : 'admin';
-                      change(() =>
-                        call(`PUT ${one}`, { names: at(user_id), body: { role: next } }),
-                      );
-                    }}
-                  >
-                    {role === 'admin' ? 'Make a member' : 'Make its admin'}
-                  </Button>
-                  <Button
-                    size="compact-sm"
-                    variant="default"
-                    aria-label={`Take out ${name}; revokes their keys for this team`}
-                    onClick={() => change(() => call(`DELETE ${one}`, { names: at(user_id) }))}
-                  >
-                    Take out
-                  </Button>
+                  {moves_money && <TeamMoneyButtons member={{ user_id, name }} onMove={setMove} />}
+                  {is_manager && (
+                    <>
+                      <Button
+                        size="compact-sm"
+                        variant="default"
+                        onClick={() => {
+                          const next = role === 'admin' ? 'member' : 'admin';
+                          change(() =>
+                            call(`PUT ${one}`, { names: at(user_id), body: { role: next } }),
+                          );
+                        }}
+                      >
+                        {role === 'admin' ? 'Make a member' : 'Make its admin'}
+                      </Button>
+                      <Button
+                        size="compact-sm"
+                        variant="default"
+                        aria-label={`Take out ${name}; revokes their keys for this team`}
+                        onClick={() => change(() => call(`DELETE ${one}`, { names: at(user_id) }))}
+                      >
+                        Take out
+                      </Button>
+                    </>
+                  )}
                 </>
               )
             : undefined
         }
       />
+      <TeamMoney team={team} move={move} onClose={() => setMove(undefined)} />
       {is_manager && (
         <Text size="sm" c="dimmed">
           Whoever is taken out loses their keys for this team. Its admins move its money and decide

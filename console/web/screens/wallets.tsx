@@ -13,6 +13,7 @@ import { Page } from '../parts/page';
 import { Empty, Failure } from '../parts/states';
 import { may, useMe } from '../session/me';
 import { type Move, MoveDialog } from '../wallets/move';
+import { Recipient } from '../wallets/recipient';
 import { WalletTree } from '../wallets/tree';
 import { kinds, standing, type WalletRow } from '../wallets/words';
 
@@ -46,11 +47,13 @@ export function Wallets() {
     set({ open: [...opened].join('~') });
   };
   const [dialog, setDialog] = useState<{ move: Move; wallet: WalletRow }>();
+  const [is_giving, setGiving] = useState(false);
   const actions = bills ? (wallet: WalletRow) => <Moves {...{ wallet, setDialog }} /> : undefined;
   return (
     <Page
       title="Wallets"
       about="Calls are paid by the person, else the team, else the organization."
+      actions={bills && <Button onClick={() => setGiving(true)}>Give money to…</Button>}
     >
       <Filters filters={filters} set={set} />
       {is_list ? (
@@ -65,8 +68,8 @@ export function Wallets() {
           onOpen={({ wallet_id }) => void navigate({ to: `/wallets/${wallet_id}` })}
           empty={
             <Empty title="No wallets here">
-              A team or person has a wallet once it is given money. Without one, the organization
-              pays.
+              A team or person has a wallet once it is given money: press “Give money to…”. Without
+              one, the organization pays.
             </Empty>
           }
           actions={actions}
@@ -76,6 +79,16 @@ export function Wallets() {
       ) : (
         <WalletTree {...{ threshold, actions, opened, turn }} bank={bank.data?.wallets[0]} />
       )}
+      <Recipient
+        opened={is_giving}
+        org_id={me.acting_org ?? ''}
+        bank={bank.data?.wallets[0]}
+        onClose={() => setGiving(false)}
+        onFound={(wallet) => {
+          setGiving(false);
+          setDialog({ move: 'allocate', wallet });
+        }}
+      />
       <MoveDialog
         move={dialog?.move}
         wallet={dialog?.wallet}

@@ -100,7 +100,7 @@ function Level({
       <Whole level={level}>
         <Text c="dimmed" size="sm" component="span">
           {level === 1
-            ? 'No team has a wallet. A team has one once it is given money.'
+            ? 'No team has a wallet. A team has one once it is given money; until then the organization pays.'
             : 'Nobody here has a wallet of their own: the team pays, else the organization.'}
         </Text>
       </Whole>

@@ -86,3 +86,82 @@ describe.each([
     await context.close();
   });
 });
+
+test('the first money of a team and of a person is given here, though neither has a wallet yet', async () => {
+  const route = `/v1/organizations/${org.id}/teams`;
+  const team = 'Without a wallet';
+  await api(org.keys.owner, 'POST', route, { name: team });
+  const members = `/v1/organizations/${org.id}/members`;
+  const person = 'Without money';
+  await api(org.keys.owner, 'POST', members, { name: person, role: 'member' });
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  await page.goto('/wallets');
+  const tree = page.getByRole('table', { name: 'Wallets' });
+  await tree.getByRole('link', { name: org.name }).waitFor();
+  const give = async (choose: () => Promise<void>, name: string) => {
+    await page.getByRole('button', { name: 'Give money to…' }).click();
+    const finding = page.getByRole('dialog', { name: 'Give money to…' });
+    await finding.waitFor();
+    await choose();
+    await page.getByRole('option', { name, exact: true }).click();
+    await finding.getByRole('button', { name: 'Go on' }).click();
+    const moving = page.getByRole('dialog', { name: `Give money to ${name}` });
+    await moving.getByLabel('Amount in USD').fill('1.25');
+    const after = moving.getByRole('table', { name: 'Balances after this' });
+    await after.getByRole('row', { name }).getByText('$1.25').waitFor();
+    await moving.getByRole('button', { name: 'Give', exact: true }).click();
+    await moving.waitFor({ state: 'detached' });
+  };
+  await give(() => page.getByRole('combobox', { name: 'Which team' }).fill(team), team);
+  await tree.getByRole('row', { name: team }).getByText('$1.25').waitFor();
+  await give(async () => {
+    await page.getByRole('combobox', { name: 'To', exact: true }).click();
+    await page.getByRole('option', { name: 'a person' }).click();
+    await page.getByRole('combobox', { name: 'Which person' }).fill(person);
+  }, person);
+  await page.getByLabel('Name').fill(person);
+  await page.getByRole('row', { name: person }).getByText('$1.25').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test("an admin of a team gives its members the team's money, and takes it back", async () => {
+  const base = `/v1/organizations/${org.id}`;
+  const name = 'Led by its admin';
+  const { keys, member } = org;
+  const { id } = await api<{ id: string }>(keys.owner, 'POST', `${base}/teams`, { name });
+  const inside = `${base}/teams/${id}/members`;
+  await api(keys.owner, 'POST', inside, { user_id: member.user_id });
+  await api(keys.owner, 'PUT', `${inside}/${member.user_id}`, { role: 'admin' });
+  const { user_id } = await api<{ user_id: string }>(keys.owner, 'POST', `${base}/members`, {
+    name: 'Led',
+    role: 'member',
+  });
+  await api(keys.owner, 'POST', inside, { user_id });
+  await api(keys.billing_admin, 'POST', '/v1/wallets/allocate', { team_id: id, amount: 3 });
+  const { page, context } = await visit(browser, { access_key: keys.member });
+  await page.goto('/people?tab=teams');
+  await page.getByRole('button', { name: `Members of ${name}` }).click();
+  const balance = async () => {
+    const { wallets } = await api<{ wallets: { balance: number }[] }>(
+      keys.billing_admin,
+      'GET',
+      `/v1/wallets?user_id=${user_id}`,
+    );
+    return wallets[0]?.balance;
+  };
+  for (const [label, way, amount, has] of [
+    ['Give', 'Give money of the team to Led', '2', 2],
+    ['Take back', 'Take money for the team back from Led', '0.5', 1.5],
+  ] as const) {
+    await page.getByRole('button', { name: `${label}: Led`, exact: true }).click();
+    const form = page.getByRole('dialog', { name: way });
+    await form.getByLabel('Amount in USD').fill(amount);
+    await form.getByRole('button', { name: label, exact: true }).click();
+    await form.waitFor({ state: 'detached' });
+    expect(await balance()).toBe(has);
+  }
+  await context.close();
+});
