@@ -72,7 +72,7 @@ export function RotateDialog({
     void refresh('/api/keys', NAMES);
     onClose();
     const is_gateway = made.token_type === 'gateway';
-    onMade({ name, key: made.key, is_gateway, model: made.allowed_models?.[0] ?? 'gpt-4o-mini' });
+    onMade({ name, key: made.key, is_gateway, allowed_models: made.allowed_models });
   };
   return (
     <FormModal

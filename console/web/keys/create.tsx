@@ -5,17 +5,13 @@ import { refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../parts/amount-input';
 import { FormModal } from '../parts/form-modal';
+import { type Found, MemberSelect } from '../parts/member-select';
 import { TeamSelect } from '../parts/team-select';
 import { may, useMe } from '../session/me';
+import { expiryOf, lives } from './lives';
 import type { NewKey } from './shown-once';
 
-const DAY_MS = 86_400_000;
-const lives = [
-  { value: '30', label: '30 days' },
-  { value: '90', label: '90 days' },
-  { value: '365', label: 'a year' },
-  { value: '', label: 'until it is revoked' },
-];
+type For = 'organization' | 'myself' | 'member';
 
 const team = { label: 'Team', description: 'Its wallet pays, and its admins decide.' } as const;
 
@@ -37,31 +33,40 @@ export function CreateDialog({
   const [models, setModels] = useState<string[]>([]);
   const [budget, setBudget] = useState<number | string>('');
   const [life, setLife] = useState<string | null>('90');
+  const [whose, setWhose] = useState<For>('organization');
+  const [member, setMember] = useState<Found | null>(null);
   useEffect(() => {
     if (!opened) return;
     setName('');
     setTeam(null);
     setModels([]);
     setBudget('');
+    setWhose('organization');
+    setMember(null);
   }, [opened]);
   const own_teams = (here?.teams ?? []).map(({ team_id: value, name: label }) => ({
     value,
     label,
   }));
+  const typed = typedNumber(budget);
+  const is_whose = whose !== 'member' || member !== null;
   const submit = async () => {
     const body = {
       name: name.trim(),
       team_id,
       allowed_models: models.length > 0 ? models : null,
-      max_budget: typedNumber(budget) ?? null,
-      expires_at: life ? new Date(Date.now() + Number(life) * DAY_MS).toISOString() : null,
+      max_budget: typed ?? null,
+      expires_at: expiryOf(life ?? ''),
     };
+    const of = { myself: me.user?.user_id, member: member?.id, organization: undefined }[whose];
+    const user_id = of ?? null;
     const made = is_manager
-      ? await call('POST /api/keys', { body: { ...body, token_type: 'gateway' } })
+      ? await call('POST /api/keys', { body: { ...body, user_id, token_type: 'gateway' } })
       : await call('POST /api/my-keys', { body });
     void refresh('/api/keys', '/api/my-keys');
     onClose();
-    onMade({ name: made.name, key: made.key, is_gateway: true, model: models[0] ?? 'gpt-4o-mini' });
+    const { key, allowed_models } = made;
+    onMade({ name: made.name, key, is_gateway: true, allowed_models });
   };
   return (
     <FormModal
@@ -70,7 +75,7 @@ export function CreateDialog({
       onClose={onClose}
       submit={submit}
       label="Make the key"
-      is_ready={name.trim() !== '' && (budget === '' || typedNumber(budget) !== undefined)}
+      is_ready={is_whose && name.trim() !== '' && (budget === '' || typed !== undefined)}
     >
       <TextInput
         label="Name"
@@ -81,6 +86,23 @@ export function CreateDialog({
         data-autofocus
         required
       />
+      {is_manager && (
+        <Select
+          label="For"
+          description="Whose wallet pays first, and whose spend it is."
+          data={[
+            { value: 'organization', label: 'the organization' },
+            ...(me.user === null ? [] : [{ value: 'myself', label: 'myself' }]),
+            { value: 'member', label: 'a member' },
+          ]}
+          value={whose}
+          onChange={(value) => setWhose((value ?? 'organization') as For)}
+          allowDeselect={false}
+        />
+      )}
+      {whose === 'member' && (
+        <MemberSelect label="Which member" value={member} onChange={setMember} />
+      )}
       {is_manager ? (
         <TeamSelect {...team} none="No team" value={team_id} onChange={setTeam} />
       ) : (

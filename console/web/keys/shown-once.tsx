@@ -1,16 +1,21 @@
 import { Alert, Button, Code, CopyButton, Group, Stack } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { reading } from '../api/queries';
 import { Dialog } from '../parts/dialog';
+import { modelFor } from './models';
 import { Snippets } from './snippets';
 
 export interface NewKey {
   name: string;
   key: string;
   is_gateway: boolean;
-  model: string;
+  /** What it may call; null: every model. */
+  allowed_models: string[] | null;
 }
 
 /** A key right after it was made: it is shown here and never again. */
 export function ShownOnce({ made, onClose }: { made: NewKey | undefined; onClose: () => void }) {
+  const { data: prices, isPending } = useQuery(reading('GET /api/prices'));
   return (
     <Dialog
       opened={made !== undefined}
@@ -33,7 +38,12 @@ export function ShownOnce({ made, onClose }: { made: NewKey | undefined; onClose
               )}
             </CopyButton>
           </Group>
-          {made.is_gateway && <Snippets value={made.key} model={made.model} />}
+          {made.is_gateway && !isPending && (
+            <Snippets
+              value={made.key}
+              model={modelFor(prices?.models ?? [], made.allowed_models)}
+            />
+          )}
           <Group justify="flex-end">
             <Button variant="default" onClick={onClose}>
               I have copied it

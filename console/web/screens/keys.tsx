@@ -5,6 +5,7 @@ import { useState } from 'react';
 import type { Answer } from '../api/client';
 import { reading } from '../api/queries';
 import { RevokeDialog, RotateDialog } from '../keys/change';
+import { ChangeDialog } from '../keys/change-key';
 import { CreateDialog } from '../keys/create';
 import { type NewKey, ShownOnce } from '../keys/shown-once';
 import { State } from '../parts/badge';
@@ -46,6 +47,7 @@ export function Keys() {
   const [made, setMade] = useState<NewKey>();
   const [revoking, setRevoking] = useState<string>();
   const [rotating, setRotating] = useState<string>();
+  const [changing, setChanging] = useState<Key>();
   const currency = me.wallets[0]?.currency ?? 'USD';
   return (
     <Page
@@ -69,15 +71,20 @@ export function Keys() {
         cursor={filters.cursor}
         onCursor={(cursor) => set({ cursor })}
         empty={<Empty title="No keys">A key lets a program call models through the gateway.</Empty>}
-        actions={({ name, status }) =>
-          status === 'active' ? (
+        actions={(token) =>
+          token.status === 'active' ? (
             <>
+              {(is_manager || rules?.enabled) && (
+                <Button size="compact-sm" variant="default" onClick={() => setChanging(token)}>
+                  Change
+                </Button>
+              )}
               {is_manager && (
-                <Button size="compact-sm" variant="default" onClick={() => setRotating(name)}>
+                <Button size="compact-sm" variant="default" onClick={() => setRotating(token.name)}>
                   Rotate
                 </Button>
               )}
-              <Button size="compact-sm" variant="default" onClick={() => setRevoking(name)}>
+              <Button size="compact-sm" variant="default" onClick={() => setRevoking(token.name)}>
                 Revoke
               </Button>
             </>
@@ -86,6 +93,12 @@ export function Keys() {
       />
       <CreateDialog opened={is_creating} onClose={close} onMade={setMade} />
       <ShownOnce made={made} onClose={() => setMade(undefined)} />
+      <ChangeDialog
+        token={changing}
+        is_own={!is_manager}
+        onClose={() => setChanging(undefined)}
+        {...{ currency }}
+      />
       <RevokeDialog name={revoking} is_own={!is_manager} onClose={() => setRevoking(undefined)} />
       <RotateDialog name={rotating} onClose={() => setRotating(undefined)} onMade={setMade} />
     </Page>

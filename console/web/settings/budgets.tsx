@@ -9,6 +9,7 @@ import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { FilterInput } from '../parts/filter-input';
 import { FormModal } from '../parts/form-modal';
+import { AppLink } from '../parts/link';
 import { Money, moneyText } from '../parts/money';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
@@ -109,7 +110,11 @@ export function Budgets({
           is_manager
             ? (budget) =>
                 // The budget of a key that is its own bound is changed with the key.
-                budget.is_max_budget ? null : (
+                budget.is_max_budget ? (
+                  <AppLink to="/keys" search={{ q: budget.owner_name, type: 'gateway' }}>
+                    Change the key
+                  </AppLink>
+                ) : (
                   <>
                     <Button size="compact-sm" variant="default" onClick={() => setChanging(budget)}>
                       Change

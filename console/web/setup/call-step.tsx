@@ -13,7 +13,6 @@ import { StepForm } from './step-form';
 /** The fifth: a key, and the first call with it, which is awaited here. */
 export function CallStep() {
   const me = useMe();
-  const { data: prices } = useQuery(reading('GET /api/setup/prices'));
   const [name, setName] = useState('first key');
   const [made, setMade] = useState<NewKey>();
   const [since, setSince] = useState<string>();
@@ -25,13 +24,11 @@ export function CallStep() {
     refetchInterval: 2_000,
   });
   const first = data?.events[0];
-  const model =
-    prices?.models.find(({ output_per_1m }) => (output_per_1m ?? 0) > 0)?.model ?? 'gpt-4o-mini';
   const submit = async (idempotency_key: string) => {
     const body = { name: name.trim(), token_type: 'gateway' as const };
     const { key } = await call('POST /api/keys', { body, idempotency_key });
     setSince(new Date(serverNow() - 60_000).toISOString());
-    setMade({ name: body.name, key, is_gateway: true, model });
+    setMade({ name: body.name, key, is_gateway: true, allowed_models: null });
   };
   return (
     <Stack>

@@ -47,3 +47,52 @@ test.each([
     await context.close();
   },
 );
+
+test('whoever manages keys makes one for a member, and changes its name, models, budget and end', async () => {
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
+  const one = (name: string) =>
+    api<Record<string, unknown>>(
+      org.keys.owner,
+      'GET',
+      `/v1/tokens/${encodeURIComponent(name)}`,
+    );
+  await page.goto('/keys');
+  await page.getByRole('button', { name: 'New key' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByRole('textbox', { name: 'Name' }).fill('for a member');
+  await form.getByRole('combobox', { name: 'For', exact: true }).click();
+  await page.getByRole('option', { name: 'a member' }).click();
+  await form.getByRole('combobox', { name: 'Which member' }).fill(org.member.name);
+  await page.getByRole('option', { name: org.member.name }).click();
+  const models = form.getByRole('combobox', { name: 'Models' });
+  await models.fill('gpt-4o*');
+  await models.press('Enter');
+  await form.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByTestId('key').waitFor();
+  // The star is no model: the example names one that has a price.
+  const example = page.getByLabel('How to use it with curl');
+  await example.waitFor();
+  const text = (await example.textContent()) ?? '';
+  expect(text).toMatch(/"model": "gpt-4o[\w.-]*"/);
+  expect(text).not.toContain('gpt-4o*');
+  await page.getByRole('button', { name: 'I have copied it' }).click();
+  const before = await one('for a member');
+  expect(before).toMatchObject({ user_id: org.member.user_id, allowed_models: ['gpt-4o*'] });
+  const row = page.getByRole('row', { name: 'for a member' });
+  await row.getByRole('button', { name: 'Change', exact: true }).click();
+  const dialog = page.getByRole('dialog', { name: 'Change for a member' });
+  await dialog.getByRole('textbox', { name: 'Name' }).fill('of a member');
+  await dialog.getByLabel('Budget in USD').fill('7.5');
+  await dialog.getByRole('combobox', { name: 'It lives' }).click();
+  await page.getByRole('option', { name: 'until it is revoked' }).click();
+  await dialog.getByRole('button', { name: 'Change the key' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  expect(await one('of a member')).toMatchObject({
+    id: before.id,
+    max_budget: 7.5,
+    expires_at: null,
+    allowed_models: ['gpt-4o*'],
+  });
+  expect(complaints).toEqual([]);
+  await context.close();
+});

@@ -1,0 +1,107 @@
+import { Select, TagsInput, TextInput } from '@mantine/core';
+import { notifications } from '@mantine/notifications';
+import { useEffect, useState } from 'react';
+import { type Answer, call } from '../api/client';
+import { refresh } from '../api/queries';
+import { typedNumber } from '../base/typed';
+import { AmountInput } from '../parts/amount-input';
+import { FormModal } from '../parts/form-modal';
+import { NAMES } from '../parts/names';
+import { expiryOf, lives } from './lives';
+
+type Key = Answer<'GET /api/keys'>['tokens'][number];
+
+const AS_IT_IS = 'as-it-is';
+
+/** Changes a living key: its name, models, budget and end. Its value and whose it is stay. */
+export function ChangeDialog({
+  token,
+  currency,
+  is_own,
+  onClose,
+}: {
+  /** Undefined: the dialog is closed. */
+  token: Key | undefined;
+  currency: string;
+  /** By the right to keys of one's own. */
+  is_own: boolean;
+  onClose: () => void;
+}) {
+  const [last, setLast] = useState(token);
+  const [name, setName] = useState('');
+  const [models, setModels] = useState<string[]>([]);
+  const [budget, setBudget] = useState<number | string>('');
+  const [life, setLife] = useState(AS_IT_IS);
+  useEffect(() => {
+    if (token === undefined) return;
+    setLast(token);
+    setName(token.name);
+    setModels(token.allowed_models ?? []);
+    setBudget(token.max_budget ?? '');
+    setLife(AS_IT_IS);
+  }, [token]);
+  const shown = token ?? last;
+  const is_gateway = shown?.token_type === 'gateway';
+  const max_budget = typedNumber(budget) ?? null;
+  const submit = async () => {
+    if (token === undefined) return;
+    // What is absent stays as it is, also if somebody else has changed it meanwhile.
+    const allowed_models = models.length > 0 ? models : null;
+    const is_other = JSON.stringify(allowed_models) !== JSON.stringify(token.allowed_models);
+    const body = {
+      ...(name.trim() === token.name ? {} : { name: name.trim() }),
+      ...(is_gateway && is_other ? { allowed_models } : {}),
+      ...(is_gateway && max_budget !== token.max_budget ? { max_budget } : {}),
+      ...(life === AS_IT_IS ? {} : { expires_at: expiryOf(life) }),
+    };
+    const names = { name: token.name };
+    if (is_own) await call('PATCH /api/my-keys/:name', { names, body });
+    else await call('PATCH /api/keys/:name', { names, body });
+    void refresh('/api/keys', '/api/my-keys', '/api/budgets', NAMES);
+    notifications.show({ message: `${name.trim()} is changed.` });
+    onClose();
+  };
+  return (
+    <FormModal
+      title={`Change ${shown?.name ?? ''}`}
+      opened={token !== undefined}
+      onClose={onClose}
+      submit={submit}
+      label="Change the key"
+      is_ready={name.trim() !== '' && (budget === '' || max_budget !== null)}
+    >
+      <TextInput
+        label="Name"
+        value={name}
+        onChange={(event) => setName(event.currentTarget.value)}
+        maxLength={200}
+        data-autofocus
+        required
+      />
+      {is_gateway && (
+        <>
+          <TagsInput
+            label="Models"
+            description="None: every model. A star may end a name: gpt-4o*. Gateways see it within 30 seconds."
+            value={models}
+            onChange={setModels}
+          />
+          <AmountInput
+            label={`Budget in ${currency}`}
+            description={`The most that it may spend ${shown?.budget_window ? `a ${shown.budget_window}` : 'in all'}; empty: no bound of its own.`}
+            currency={currency}
+            value={budget}
+            onChange={setBudget}
+          />
+        </>
+      )}
+      <Select
+        label="It lives"
+        data={[{ value: AS_IT_IS, label: 'as long as it did' }, ...lives]}
+        value={life}
+        onChange={(value) => setLife(value ?? AS_IT_IS)}
+        allowDeselect={false}
+      />
+    </FormModal>
+  );
+}
