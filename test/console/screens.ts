@@ -18,6 +18,7 @@ export const screens = [
   '/settings',
   '/settings?tab=budgets',
   '/settings?tab=organization',
+  '/settings?tab=top-ups',
   '/settings?tab=provider-keys',
   '/settings?tab=notices',
   '/settings?tab=audit',

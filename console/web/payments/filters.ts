@@ -3,7 +3,7 @@ import { statuses } from './words';
 
 /** What the address of the page of payments says. */
 export const paymentShape = {
-  tab: oneOf('payments', 'failed', 'webhooks'),
+  tab: oneOf('payments', 'failed', 'webhooks', 'providers'),
   status: oneOf(...statuses),
   from: text,
   before: text,

@@ -3,6 +3,7 @@ import { LinkButton } from '../parts/link';
 import { Page } from '../parts/page';
 import { usePaymentFilters } from '../payments/filters';
 import { AllPayments, History, PaymentFilterBar, Webhooks } from '../payments/lists';
+import { Providers } from '../payments/providers';
 import { may, useMe } from '../session/me';
 
 /** Top-ups and how they stand; for operators also those that need a decision, and webhooks. */
@@ -56,6 +57,7 @@ function Platform() {
           <Tabs.Tab value="payments">All</Tabs.Tab>
           <Tabs.Tab value="failed">Failed</Tabs.Tab>
           <Tabs.Tab value="webhooks">Webhooks</Tabs.Tab>
+          <Tabs.Tab value="providers">Providers</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="payments" pt="md">
           <Stack>
@@ -72,6 +74,9 @@ function Platform() {
         </Tabs.Panel>
         <Tabs.Panel value="webhooks" pt="md">
           <Webhooks {...{ filters, set }} />
+        </Tabs.Panel>
+        <Tabs.Panel value="providers" pt="md">
+          <Providers />
         </Tabs.Panel>
       </Tabs>
     </Page>

@@ -10,8 +10,17 @@ import { Notices } from '../settings/notices';
 import { Organization } from '../settings/organization';
 import { ProviderKeys } from '../settings/provider-keys';
 import { Sessions } from '../settings/sessions';
+import { TopUps } from '../settings/top-ups';
 
-const tabs = ['sessions', 'budgets', 'organization', 'provider-keys', 'notices', 'audit'] as const;
+const tabs = [
+  'sessions',
+  'budgets',
+  'organization',
+  'top-ups',
+  'provider-keys',
+  'notices',
+  'audit',
+] as const;
 const shape = {
   tab: oneOf(...tabs),
   q: text,
@@ -44,6 +53,7 @@ export function Settings() {
           <Tabs.Tab value="sessions">My sessions</Tabs.Tab>
           {in_org && <Tabs.Tab value="budgets">Budgets</Tabs.Tab>}
           {in_org && <Tabs.Tab value="organization">Organization</Tabs.Tab>}
+          {in_org && bills && <Tabs.Tab value="top-ups">Top-ups</Tabs.Tab>}
           {in_org && bills && <Tabs.Tab value="provider-keys">Provider keys</Tabs.Tab>}
           {bills && <Tabs.Tab value="notices">Notices</Tabs.Tab>}
           {audits && <Tabs.Tab value="audit">Audit log</Tabs.Tab>}
@@ -56,6 +66,10 @@ export function Settings() {
         </Tabs.Panel>
         <Tabs.Panel value="organization">
           {in_org ? <Organization /> : <NoOrganization />}
+        </Tabs.Panel>
+        <Tabs.Panel value="top-ups">
+          {!in_org && <NoOrganization />}
+          {in_org && (bills ? <TopUps /> : <NotSeen rights={['org:billing']} />)}
         </Tabs.Panel>
         <Tabs.Panel value="provider-keys">
           {!in_org && <NoOrganization />}

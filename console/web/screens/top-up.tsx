@@ -7,11 +7,12 @@ import { roundedUp } from '../base/decimals';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../parts/amount-input';
 import { oneOf, text, useFilters } from '../parts/filters';
+import { AppLink } from '../parts/link';
 import { inputDigits, Money, moneyText } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { rememberCheckout } from '../payments/checkouts';
-import { type Me, useMe } from '../session/me';
+import { type Me, may, useMe } from '../session/me';
 import { wordsOf } from '../session/sign-in-forms';
 
 type Settings = Answer<'GET /api/payments/options'>;
@@ -36,7 +37,9 @@ export function TopUp() {
       {canceled && <Alert color="yellow">The checkout was left: nothing was paid.</Alert>}
       <Balance me={me} />
       {why_not ? (
-        <Empty title="Nobody can top up here yet">{why_not}</Empty>
+        <Empty title="Nobody can top up here yet">
+          {why_not} <WhereElse me={me} settings={data} />
+        </Empty>
       ) : (
         <Checkout settings={data} me={me} />
       )}
@@ -46,14 +49,30 @@ export function TopUp() {
 
 function obstacle(settings: Settings): string | undefined {
   if (!settings.payment_provider_configured)
-    return 'No payment provider is set up. A platform admin does that under Payments.';
+    return 'No payment provider is set up. An operator of the platform does that under Payments, Providers.';
   if (!settings.currency_supported_by_active_provider)
     return `The payment provider does not take ${settings.currency}.`;
   if (!settings.may_top_up)
     return 'Only billing admins of this organization may top up. Ask one of them.';
   if (!settings.return_origins.includes(location.origin))
-    return `Buyers may not be sent back to ${location.origin}. A billing admin adds it to the return origins.`;
+    return `Buyers may not be sent back to ${location.origin}. A billing admin adds it under Settings, Top-ups.`;
   return undefined;
+}
+
+/** The screen on which the viewer mends what is in the way, if they may. */
+function WhereElse({ me, settings }: { me: Me; settings: Settings }) {
+  if (!settings.payment_provider_configured)
+    return me.is_operator ? (
+      <AppLink to="/payments" search={{ tab: 'providers' }}>
+        Set up a provider
+      </AppLink>
+    ) : null;
+  if (!settings.currency_supported_by_active_provider || !settings.may_top_up) return null;
+  return may(me, 'org:billing') ? (
+    <AppLink to="/settings" search={{ tab: 'top-ups' }}>
+      Change the rules of top-ups
+    </AppLink>
+  ) : null;
 }
 
 function Balance({ me }: { me: Me }) {

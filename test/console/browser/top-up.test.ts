@@ -78,3 +78,46 @@ test('a top-up at the second provider that is left takes and credits nothing', a
   expect(complaints).toEqual([]);
   await context.close();
 });
+
+test('a billing admin lets buyers come back to this console, and sets what may be bought', async () => {
+  const org = await makeOrganization('Rulers', 1);
+  const { billing_admin } = org.keys;
+  await api(billing_admin, 'PUT', '/v1/payments/settings', {
+    return_origins: ['https://elsewhere.example'],
+  });
+  const { page, context, complaints } = await visit(browser, { access_key: billing_admin });
+  await page.goto('/top-up');
+  await page.getByRole('link', { name: 'Change the rules of top-ups' }).click();
+  await page.getByRole('button', { name: `Add this console: ${demo().console_url}` }).click();
+  await page.getByLabel('The least, in USD').fill('2.50');
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByText('The rules of top-ups are saved.').waitFor();
+  const rules = await api(billing_admin, 'GET', '/v1/payments/settings');
+  expect(rules).toMatchObject({
+    min_topup_amount: 2.5,
+    return_origins: ['https://elsewhere.example', demo().console_url],
+  });
+  await page.goto('/top-up');
+  await page.getByText(/^From \$2\.50 to /).waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('an operator chooses the payment provider, and no secret comes back', async () => {
+  await useProvider('payment_provider_a');
+  const { page, context, complaints } = await visit(browser, { role: 'platform_admin' });
+  await page.goto('/payments?tab=providers');
+  await page.getByRole('combobox', { name: 'New payments go to' }).click();
+  await page.getByRole('option', { name: 'provider B' }).click();
+  await page.getByText('The payment providers are saved.').waitFor();
+  const { platform_admin } = demo().keys;
+  const config = await api(platform_admin, 'GET', '/v1/admin/payments/config');
+  expect(config.active_provider).toBe('payment_provider_b');
+  const account = page.getByRole('form', { name: 'The account at provider B' });
+  expect(await account.getByLabel('Secret key', { exact: true }).inputValue()).toBe('');
+  await account.getByLabel('Secret key', { exact: true }).fill('no secret key');
+  await account.getByRole('button', { name: 'Save the account' }).click();
+  await page.getByText('That did not work').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
