@@ -28,6 +28,8 @@ const concerns: readonly [begin: string, paths: string[]][] = [
 const TOGETHER_MS = 250;
 const RETRY_MS = 1_000;
 const RETRY_MAX_MS = 15_000;
+/** The API says each 5 s that it is there; without a word for so long the connection is dead. */
+const SILENT_MS = 15_000;
 
 /** Keeps what is shown up to date while the shell is on screen. */
 export function useLive(): void {
@@ -89,34 +91,59 @@ async function follow(
   }
 }
 
-/** Reads one connection to its end; resolves with the status that it began with. */
+/** Reads one connection until it ends or falls silent; resolves with the status it began with. */
 async function read(
   stop: AbortSignal,
   place: { last_id: string },
   tell: (told: Told) => void,
 ): Promise<number> {
-  const answer = await fetch('/api/events/stream', {
-    headers: {
-      ...ownHeaders(),
-      accept: 'text/event-stream',
-      ...(place.last_id === '' ? {} : { 'last-event-id': place.last_id }),
-    },
-    signal: stop,
-  });
-  if (!answer.ok || answer.body === null) return answer.status;
-  // What happened while nobody listened is read now.
-  if (place.last_id === '') void refresh('/api/');
-  const texts = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = '';
-  for (;;) {
-    const { done, value } = await texts.read();
-    if (done) return answer.status;
-    const frames = (rest + value).split('\n\n');
-    rest = frames.pop() ?? '';
-    for (const frame of frames) {
-      const id = /^id: (.*)$/m.exec(frame)?.[1];
-      const type = /^event: (.*)$/m.exec(frame)?.[1];
-      if (id !== undefined && type !== undefined) tell({ id, type });
+  const watch = watchOf(stop);
+  try {
+    const answer = await fetch('/api/events/stream', {
+      headers: {
+        ...ownHeaders(),
+        accept: 'text/event-stream',
+        ...(place.last_id === '' ? {} : { 'last-event-id': place.last_id }),
+      },
+      signal: watch.signal,
+    });
+    if (!answer.ok || answer.body === null) return answer.status;
+    // What happened while nobody listened is read now.
+    if (place.last_id === '') void refresh('/api/');
+    const texts = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = '';
+    for (;;) {
+      watch.heard();
+      const { done, value } = await texts.read();
+      if (done) return answer.status;
+      const frames = (rest + value).split('\n\n');
+      rest = frames.pop() ?? '';
+      for (const frame of frames) {
+        const id = /^id: (.*)$/m.exec(frame)?.[1];
+        const type = /^event: (.*)$/m.exec(frame)?.[1];
+        if (id !== undefined && type !== undefined) tell({ id, type });
+      }
     }
+  } finally {
+    watch.end();
   }
+}
+
+/** A signal that aborts with another one, and once nothing was heard for too long. */
+function watchOf(stop: AbortSignal) {
+  const own = new AbortController();
+  const abort = () => own.abort();
+  stop.addEventListener('abort', abort);
+  let timer = window.setTimeout(abort, SILENT_MS);
+  return {
+    signal: own.signal,
+    heard: () => {
+      window.clearTimeout(timer);
+      timer = window.setTimeout(abort, SILENT_MS);
+    },
+    end: () => {
+      window.clearTimeout(timer);
+      stop.removeEventListener('abort', abort);
+    },
+  };
 }

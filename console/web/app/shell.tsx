@@ -10,6 +10,7 @@ import { OpenTickets } from '../tickets/open-tickets';
 import { Elsewhere, useOtherTabs } from './elsewhere';
 import { UpgradeFirst } from './errors';
 import { useLive } from './live';
+import { NotFresh } from './not-fresh';
 import { OrgSwitcher } from './org-switcher';
 import { hearsOfTickets, screens, TICKETS } from './screens';
 import { SignInAgain } from './sign-in-again';
@@ -101,6 +102,7 @@ function Frame({ me }: { me: Me }) {
           ))}
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
+        <NotFresh />
         <Outlet />
       </AppShell.Main>
     </AppShell>

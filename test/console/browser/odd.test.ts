@@ -3,6 +3,7 @@ import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
 import { call, drain, refill } from '../../support/console/held-calls';
 import { api, demo, picture, visit } from '../../support/console/visitor';
+import { until } from '../../support/until';
 
 let browser: Browser;
 
@@ -106,4 +107,42 @@ describe('a waiting call is approved', () => {
     expect(complaints).toEqual([]);
     await context.close();
   });
+});
+
+test('an event stream that says nothing for long is begun anew', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  const begun: string[] = [];
+  await page.clock.install();
+  await page.route('**/api/events/stream', async (route) => {
+    begun.push(route.request().url());
+    // Of the first nothing is ever heard.
+    if (begun.length > 1) await route.continue();
+  });
+  await page.goto('/wallets');
+  await until(() => begun.length === 1);
+  await until(async () => {
+    await page.clock.fastForward(1_000);
+    return begun.length > 1;
+  });
+  await context.close();
+});
+
+test('what cannot be read anew stays, under a line that says since when, until it can', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  await page.clock.install();
+  await page.goto('/wallets');
+  const tree = page.getByRole('table', { name: 'Wallets' });
+  await tree.getByRole('row').nth(1).waitFor();
+  const line = page.getByText(/^Not up to date since /);
+  expect(await line.count()).toBe(0);
+  await page.route('**/api/wallets?**', (route) => route.abort());
+  await until(async () => {
+    await page.clock.fastForward(1_000);
+    return (await line.count()) === 1;
+  });
+  expect(await tree.getByRole('row').count()).toBeGreaterThan(1);
+  await page.unroute('**/api/wallets?**');
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await line.waitFor({ state: 'detached' });
+  await context.close();
 });
