@@ -1,7 +1,7 @@
 import { Button, Checkbox, Group, Select, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { useState } from 'react';
+import { useEffect, useState } from 'react';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
 import { type Column, DataTable } from '../parts/data-table';
@@ -51,14 +51,18 @@ export function Tickets() {
   });
   const [approving, setApproving] = useState<CostTicket>();
   const [denying, setDenying] = useState<CostTicket>();
-  const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
+  const [chosen, setChosen] = useState<ReadonlyMap<string, CostTicket>>(new Map());
+  // What is not shown any more is not decided about.
+  const asked = JSON.stringify(filters);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: with each other list.
+  useEffect(() => setChosen(new Map()), [asked]);
   const navigate = useNavigate();
   const may_decide = (ticket: CostTicket) =>
     decides && !is_mine && (bills || !is_all) && ticket.status === 'open';
-  const pick = (id: string) =>
+  const pick = (ticket: CostTicket) =>
     setChosen((before) => {
-      const after = new Set(before);
-      if (!after.delete(id)) after.add(id);
+      const after = new Map(before);
+      if (!after.delete(ticket.id)) after.set(ticket.id, ticket);
       return after;
     });
   return (
@@ -76,10 +80,10 @@ export function Tickets() {
       <Filters {...{ filters, set, decides, bills }} />
       <BulkDecision
         chosen={chosen}
-        shown={(query.data?.tickets ?? []).filter(may_decide).map(({ id }) => id)}
-        choose={(ids) => setChosen(new Set(ids))}
+        shown={(query.data?.tickets ?? []).filter(may_decide)}
+        choose={(tickets) => setChosen(new Map(tickets.map((one) => [one.id, one])))}
         clear={(ids) =>
-          setChosen((before) => new Set(ids && [...before].filter((id) => !ids.includes(id))))
+          setChosen((before) => new Map(ids && [...before].filter(([id]) => !ids.includes(id))))
         }
       />
       <DataTable
@@ -158,15 +162,18 @@ const columns: Column<CostTicket>[] = [
   },
 ];
 
-function pickColumn(chosen: ReadonlySet<string>, pick: (id: string) => void): Column<CostTicket> {
+function pickColumn(
+  chosen: ReadonlyMap<string, CostTicket>,
+  pick: (ticket: CostTicket) => void,
+): Column<CostTicket> {
   return {
     title: 'Choose',
-    cell: ({ id, status, asked_by }) =>
-      status === 'open' ? (
+    cell: (ticket) =>
+      ticket.status === 'open' ? (
         <Checkbox
-          checked={chosen.has(id)}
-          onChange={() => pick(id)}
-          aria-label={`Choose the ticket of ${asked_by}`}
+          checked={chosen.has(ticket.id)}
+          onChange={() => pick(ticket)}
+          aria-label={`Choose the ticket of ${ticket.asked_by}`}
         />
       ) : null,
   };

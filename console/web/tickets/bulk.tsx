@@ -1,30 +1,35 @@
-import { Button, Group, List, Text } from '@mantine/core';
+import { Button, Group, List, ScrollArea, Text } from '@mantine/core';
 import { useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { refresh } from '../api/queries';
+import { amountOf, nanosOf } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
+import { Money } from '../parts/money';
+import { type CostTicket, missingWords } from './words';
 
 type Results = Answer<'POST /api/tickets/verdicts'>['results'];
 
 const TOGETHER_MAX = 50;
 
-/** Decides about several tickets; each has a result of its own. */
+/** Decides about several tickets, whose callers and amounts it names; each has its own result. */
 export function BulkDecision({
   chosen,
   shown,
   choose,
   clear,
 }: {
-  chosen: ReadonlySet<string>;
+  /** As they were when they were chosen, by id. */
+  chosen: ReadonlyMap<string, CostTicket>;
   /** Those of the page that can be decided about. */
-  shown: readonly string[];
-  choose: (ids: readonly string[]) => void;
+  shown: readonly CostTicket[];
+  choose: (tickets: readonly CostTicket[]) => void;
   /** Takes these out of the choice; without any, all. */
   clear: (ids?: readonly string[]) => void;
 }) {
   const [verdict, setVerdict] = useState<'approve' | 'deny'>();
   const [results, setResults] = useState<Results>();
-  const ids = [...chosen].slice(0, TOGETHER_MAX);
+  const tickets = [...chosen.values()].slice(0, TOGETHER_MAX);
+  const ids = tickets.map(({ id }) => id);
   const close = () => {
     setVerdict(undefined);
     if (results) clear(ids);
@@ -69,21 +74,59 @@ export function BulkDecision({
         is_dangerous={verdict === 'deny' && !results}
       >
         {results ? (
-          <List>
-            {results.map(({ ticket_id, ticket, error }) => (
-              <List.Item key={ticket_id}>
-                {ticket ? `${ticket.asked_by}: ${ticket.status}` : error?.message}
-              </List.Item>
-            ))}
-          </List>
+          <Outcomes {...{ results, chosen }} />
         ) : (
-          <Text>
-            {verdict === 'deny'
-              ? 'Each caller is told at once.'
-              : 'Each gets exactly what is missing, one after the other.'}
-          </Text>
+          <>
+            <ScrollArea.Autosize mah={240} viewportProps={{ tabIndex: 0 }}>
+              <List aria-label="Calls that are decided about">
+                {tickets.map((ticket) => (
+                  <List.Item key={ticket.id}>
+                    {ticket.asked_by}, {ticket.model}: {missingWords(ticket)}
+                  </List.Item>
+                ))}
+              </List>
+            </ScrollArea.Autosize>
+            <Text>
+              {verdict === 'deny' ? 'Each caller is told at once.' : <Sum tickets={tickets} />}
+            </Text>
+          </>
         )}
       </FormModal>
     </Group>
+  );
+}
+
+/** What approving costs, as far as it is money: what the API credits for each is what is missing. */
+function Sum({ tickets }: { tickets: readonly CostTicket[] }) {
+  const [first] = tickets;
+  if (first === undefined) return null;
+  const nanos = tickets.reduce((sum, { shortfall }) => sum + nanosOf(shortfall), 0n);
+  return (
+    <>
+      Each gets exactly what is missing, one after the other:{' '}
+      <Money amount={amountOf(nanos)} currency={first.currency} fw={700} is_most /> in all.
+    </>
+  );
+}
+
+/** What became of each, by the name of its caller. */
+function Outcomes({
+  results,
+  chosen,
+}: {
+  results: Results;
+  chosen: ReadonlyMap<string, CostTicket>;
+}) {
+  return (
+    <List aria-label="What became of them">
+      {results.map(({ ticket_id, ticket, error }) => {
+        const { asked_by, model } = ticket ?? chosen.get(ticket_id) ?? {};
+        return (
+          <List.Item key={ticket_id}>
+            {asked_by}, {model}: {ticket ? ticket.status : error?.message}
+          </List.Item>
+        );
+      })}
+    </List>
   );
 }

@@ -116,6 +116,48 @@ test('fifty calls that begin to wait appear by themselves, and are denied togeth
   await context.close();
 });
 
+test('what is decided together is named with its amounts, and is no more than what is shown', async () => {
+  const org = await makeOrganization('Named', FUNDS);
+  const calls = [held(org), held(org)];
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  await page.goto('/tickets');
+  await rowsOf(page).nth(1).waitFor();
+  const chosen = () => page.getByRole('checkbox', { checked: true }).count();
+  await page.getByRole('button', { name: 'Choose all 2 shown' }).click();
+  expect(await chosen()).toBe(2);
+  // With another list nothing is chosen.
+  await page.getByLabel('Name').fill(org.member.name);
+  await page.waitForURL('**q=**');
+  await page.getByRole('button', { name: 'Choose all 2 shown' }).waitFor();
+  expect(await chosen()).toBe(0);
+  await page.getByRole('button', { name: 'Choose all 2 shown' }).click();
+  await page.getByRole('button', { name: 'Approve all' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Approve 2 calls' });
+  const named = dialog.getByRole('list', { name: 'Calls that are decided about' });
+  await named.getByText(org.member.name).nth(1).waitFor();
+  await dialog.getByText(/\$[\d.,]+ in all\./).waitFor();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('button', { name: 'Deny all' }).click();
+  // One of them is decided by somebody else meanwhile: the answer says whose.
+  const { tickets } = await api<{ tickets: { id: string }[] }>(
+    org.keys.owner,
+    'GET',
+    '/v1/cost-tickets?status=open',
+  );
+  const route = `/v1/cost-tickets/${tickets[0]?.id}/deny`;
+  await api(org.keys.owner, 'POST', route, { reason: 'faster' });
+  await page.getByRole('dialog').getByRole('button', { name: 'Deny 2' }).click();
+  const outcomes = page.getByRole('list', { name: 'What became of them' });
+  await outcomes.waitFor();
+  for (const item of await outcomes.getByRole('listitem').all())
+    expect(await item.textContent()).toContain(`${org.member.name}, `);
+  expect(await Promise.all(calls)).toEqual([403, 403]);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('of two admins in two browsers the slower reads who was faster, and changes nothing', async () => {
   const org = await makeOrganization('Rivals', FUNDS);
   const call = held(org);
