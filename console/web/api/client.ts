@@ -80,20 +80,34 @@ export function ownHeaders(): Record<string, string> {
   };
 }
 
+/** How a request is made. */
+interface Sent {
+  body?: unknown;
+  idempotency_key?: string | undefined;
+  signal?: AbortSignal | undefined;
+}
+
 /** Calls a route that is the server's own and not forwarded. Throws a Refusal. */
-export async function send(
+export async function send(method: string, path: string, sent: Sent = {}): Promise<unknown> {
+  const answer = await answerOf(method, path, sent);
+  return (await answer.json().catch(() => ({}))) as Record<string, unknown>;
+}
+
+/** A file of the server, by its name there, whole. Throws a Refusal. */
+export async function fileOf(path: string): Promise<{ name: string; data: Blob }> {
+  const answer = await answerOf('GET', path, {});
+  const named = /filename="([^"]+)"/.exec(answer.headers.get('content-disposition') ?? '');
+  const data = await answer.blob().catch(() => {
+    throw unreachable();
+  });
+  return { name: named?.[1] ?? 'file', data };
+}
+
+async function answerOf(
   method: string,
   path: string,
-  {
-    body,
-    idempotency_key,
-    signal,
-  }: {
-    body?: unknown;
-    idempotency_key?: string | undefined;
-    signal?: AbortSignal | undefined;
-  } = {},
-): Promise<unknown> {
+  { body, idempotency_key, signal }: Sent,
+): Promise<Response> {
   const answer = await fetch(path, {
     method,
     headers: {
@@ -107,16 +121,20 @@ export async function send(
     credentials: 'same-origin',
   }).catch((error: Error) => {
     if (error.name === 'AbortError') throw error;
-    throw new Refusal(0, {
-      error: { message: 'The console cannot be reached. Check the connection and try again.' },
-    });
+    throw unreachable();
   });
   noteServerTime(answer.headers.get('date'));
+  if (answer.ok) return answer;
   const said = (await answer.json().catch(() => ({}))) as Record<string, unknown>;
-  if (answer.ok) return said;
   const refusal = new Refusal(answer.status, said, answer.headers);
   for (const listener of listeners) listener(refusal, path);
   throw refusal;
+}
+
+function unreachable(): Refusal {
+  return new Refusal(0, {
+    error: { message: 'The console cannot be reached. Check the connection and try again.' },
+  });
 }
 
 type Listener = (refusal: Refusal, path: string) => void;

@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from 'react';
 import { namesOf } from '../api/names';
 import { type ReadPart, ROWS_MAX, readWhole } from '../api/whole';
 import { act } from './act';
+import { saveFile } from './file-link';
 
 export interface CsvColumn<Item> {
   title: string;
@@ -47,7 +48,7 @@ export function CsvButton<Item>({
       const { items, is_whole } = await readWhole(read, { signal });
       const named = await withNames(columns, items);
       signal.throwIfAborted();
-      save(`${file}.csv`, csvText(named, items));
+      saveFile(`${file}.csv`, new Blob([csvText(named, items)], { type: 'text/csv' }));
       if (!is_whole)
         notifications.show({
           title: `The file has the first ${ROWS_MAX} rows`,
@@ -80,15 +81,6 @@ async function withNames<Item>(
     const { title, name_of } = column;
     return { title, text: (item) => names.get(name_of(item) ?? '') ?? null };
   });
-}
-
-function save(name: string, text: string): void {
-  const url = URL.createObjectURL(new Blob([text], { type: 'text/csv' }));
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(url);
 }
 
 // Spreadsheets read a file without it in the alphabet of their country.

@@ -2,11 +2,12 @@ import { Anchor, Button, Group, Stack, Table, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { useState } from 'react';
-import { type Answer, call } from '../api/client';
+import { type Answer, call, Refusal } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { Standing } from '../exports/progress';
 import { count, isUnderWay, kinds, periodText, sizeText } from '../exports/words';
 import { CopyId } from '../parts/copy-id';
+import { keepLarge } from '../parts/file-link';
 import { FormModal } from '../parts/form-modal';
 import { Guarded } from '../parts/guarded';
 import { PersonName } from '../parts/names';
@@ -164,10 +165,18 @@ function FileName({
   return (
     <Anchor
       href={`/api/exports/${one.id}/files/${file.n}`}
+      onClick={(event) => keepLarge(event, () => lookAt(one.id))}
       aria-label={`${name}${day}, download`}
       inherit
     >
       {name}
     </Anchor>
   );
+}
+
+/** Throws the refusal of a file that has gone meanwhile, or that is not the viewer's any more. */
+async function lookAt(id: string): Promise<void> {
+  const { status } = await call('GET /api/exports/:id', { names: { id } });
+  if (status !== 'completed')
+    throw new Refusal(404, { error: { message: 'The files of this export are not kept any more.' } });
 }

@@ -4,6 +4,7 @@ import type { ReactNode } from 'react';
 import { type Query, queryText } from '../api/client';
 import { reading } from '../api/queries';
 import { locale } from '../base/locale';
+import { keepFile } from '../parts/file-link';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Stale } from '../parts/stale';
@@ -118,10 +119,22 @@ function Files({ asked, by, interval }: { asked: Asked; by: Dimension; interval:
   const buckets = queryText({ ...asked, interval, ...groupedBy(asked, by) });
   return (
     <>
-      <Button component="a" href={`/api/spend/top/csv${ranking}`} variant="default" size="xs">
+      <Button
+        component="a"
+        href={`/api/spend/top/csv${ranking}`}
+        onClick={keepFile}
+        variant="default"
+        size="xs"
+      >
         Ranking as CSV
       </Button>
-      <Button component="a" href={`/api/spend/csv${buckets}`} variant="default" size="xs">
+      <Button
+        component="a"
+        href={`/api/spend/csv${buckets}`}
+        onClick={keepFile}
+        variant="default"
+        size="xs"
+      >
         Every {interval} as CSV
       </Button>
     </>

@@ -132,3 +132,26 @@ test('a tab whose browser signed in as somebody else says so, and sends nothing 
   await dialog.waitFor();
   await context.close();
 });
+
+test('a link to a file whose session has ended, or whose server is away, leaves nobody outside', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  await page.goto('/spend');
+  const link = page.getByRole('link', { name: 'Ranking as CSV' });
+  await link.waitFor();
+  const overloaded = { error: { message: 'The API cannot be reached at present.' } };
+  await page.route('**/api/spend/top/csv**', (route) =>
+    route.fulfill({ status: 503, json: overloaded }),
+  );
+  await link.click();
+  await page.getByText(overloaded.error.message).waitFor();
+  await page.unroute('**/api/spend/top/csv**');
+  const other = await visit(browser);
+  await other.context.addCookies(await context.cookies());
+  expect(await ask(other.page, 'DELETE', '/api/session')).toBe(204);
+  await link.click();
+  await page.getByText('Your session has ended.').waitFor();
+  expect(new URL(page.url()).pathname).toBe('/spend');
+  await page.getByRole('heading', { name: 'Spend', level: 1 }).waitFor();
+  await other.context.close();
+  await context.close();
+});
