@@ -193,7 +193,7 @@ async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<
     const { iss: issuer = '', sub: subject } = await jwt(key);
     return person(http, db, { issuer, subject });
   }
-  const token = await keys.check(key);
+  const token = await keys.check(key, { is_use: isUse(http) });
   if (token.token_type !== 'access') {
     throw new AppError(
       'invalid_credential',
@@ -201,6 +201,14 @@ async function authenticate(http: Context, { db, keys, jwt }: Sources): Promise<
     );
   }
   return principalOf(token);
+}
+
+/**
+ * False for what a page or a stream asks by itself: a session ends after an hour without use, and
+ * that is none.
+ */
+function isUse(http: Context): boolean {
+  return http.state.is_unattended !== true && http.get('x-svc-unattended') !== '1';
 }
 
 /** The bearer of a request, of whatever form. */

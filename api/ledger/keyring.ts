@@ -15,6 +15,7 @@ interface Remembered {
 
 interface KeyCheck {
   hash: string;
+  is_use: boolean;
   resolve: (token: tokens.LivingToken) => void;
   reject: (error: unknown) => void;
 }
@@ -44,15 +45,16 @@ export function createKeyring(db: Db) {
   return {
     /**
      * The living token of a key now; `invalid_credential` for one mistyped, unknown, expired or
-     * revoked, `organization_suspended` for one of a suspended organization.
+     * revoked, `organization_suspended` for one of a suspended organization. A look that is no use
+     * makes no session live longer.
      */
-    async check(key: string): Promise<tokens.LivingToken> {
+    async check(key: string, { is_use = true } = {}): Promise<tokens.LivingToken> {
       const hash = hashes.get(key) ?? (await hashOf(key));
       if (hash === undefined) throw keys.invalidKey();
       if (hashes.size >= HASHES_MAX) hashes.clear();
       hashes.set(key, hash);
       const token = new Promise<tokens.LivingToken>((resolve, reject) => {
-        waiting.push({ hash, resolve, reject });
+        waiting.push({ hash, is_use, resolve, reject });
       });
       if (!is_out) void run();
       services.delete(key);
@@ -76,7 +78,9 @@ async function hashOf(key: string): Promise<string | undefined> {
 
 async function answer(db: Db, batch: KeyCheck[]): Promise<void> {
   try {
-    const living = await tokens.findLiving(db, [...new Set(batch.map(({ hash }) => hash))]);
+    const used = new Set(batch.filter(({ is_use }) => is_use).map(({ hash }) => hash));
+    const hashes = [...new Set(batch.map(({ hash }) => hash))];
+    const living = await tokens.findLiving(db, hashes, (hash) => used.has(hash));
     for (const { hash, resolve, reject } of batch) {
       const token = living.get(hash);
       if (token?.is_suspended) reject(keys.suspended());

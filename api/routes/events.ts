@@ -142,6 +142,8 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
   if (res.destroyed) return;
   const giveBack = ctx.event_streams.takePlace(filter.org_id, principal.id);
   http.respond = false;
+  // From here on nobody asks but this stream itself.
+  http.state.is_unattended = true;
   res.writeHead(200, streamHeaders);
   res.write(`retry: ${RECONNECT_MS}\n\n`);
   // A follower that disconnects is no error of ours.

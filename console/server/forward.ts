@@ -20,6 +20,7 @@ const sent = [
   'traceparent',
   'range',
   'if-none-match',
+  'x-svc-unattended',
 ];
 const answered = [
   'content-type',

@@ -14,10 +14,14 @@ import { CrashBoundary } from './app/errors';
 import { router } from './app/router';
 import { schemeManager } from './app/scheme';
 import { nonce } from './base/addresses';
+import { noteSign } from './base/attended';
 import { theme } from './theme';
 
 // What locks the page's scrolling while a dialog is open writes a style of its own.
 if (nonce) setNonce(nonce);
+
+for (const sign of ['pointerdown', 'pointermove', 'keydown', 'wheel', 'touchstart'])
+  window.addEventListener(sign, noteSign, { passive: true, capture: true });
 
 // A session that has ended, or is another tab's by now: who is signed in is asked anew, which shows
 // the sign-in, or that it was changed, once. What was typed stays in its form until then.

@@ -36,11 +36,13 @@ interface FoundToken extends LivingToken {
 
 /**
  * The living tokens among keys' hashes, with the scopes that their persons' roles still allow;
- * notes their use. None lives on for a person who has left its organization.
+ * notes their use, but for sessions of which `isUse` says that it is none. None lives on for a person
+ * who has left its organization.
  */
 export async function findLiving(
   db: Db,
   hashes: readonly string[],
+  isUse: (hash: string) => boolean = () => true,
 ): Promise<Map<string, LivingToken>> {
   const found = await prepared<FoundToken>(
     db,
@@ -63,7 +65,8 @@ export async function findLiving(
        and (t.purpose = 'key' or session_lives(t))`,
     { hashes },
   );
-  for (const { id, is_unnoted } of found) if (is_unnoted) await touch(db, id);
+  for (const { id, hash, purpose, is_unnoted } of found)
+    if (is_unnoted && (purpose !== 'session' || isUse(hash))) await touch(db, id);
   return new Map(found.map((token) => [token.hash, withinRole(token)]));
 }
 

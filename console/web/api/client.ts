@@ -1,3 +1,4 @@
+import { isAttended } from '../base/attended';
 import { noteServerTime } from '../base/clock';
 import { plainWords } from '../base/plain';
 import type { Api } from '../generated/api';
@@ -72,10 +73,11 @@ export function showNext(org_id: string | undefined): void {
   shown = shown && org_id !== undefined ? { ...shown, org_id } : undefined;
 }
 
-/** The headers of every request: of the console's own page, and what that shows. */
+/** The headers of every request: of the console's own page, what it shows, and to nobody if so. */
 export function ownHeaders(): Record<string, string> {
   return {
     'x-svc-console': '1',
+    ...(isAttended() ? {} : { 'x-svc-unattended': '1' }),
     ...(shown && { 'x-svc-console-user': shown.user_id, 'x-svc-console-org': shown.org_id }),
   };
 }
