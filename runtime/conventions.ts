@@ -7,6 +7,8 @@ import { noteOutage } from './outages';
 import { addToLine, createRequestLog } from './request-log';
 import { toWire } from './wire';
 
+/** A year, after which a browser that came once over https comes back over nothing else. */
+const HSTS = 'max-age=31536000';
 const label = /^[\x21-\x7e]{1,200}$/;
 
 /**
@@ -24,6 +26,8 @@ export function conventions(log: Logger): Middleware {
     // Answers hold keys that are shown once: nothing is kept but what a route says may be.
     ctx.set('cache-control', 'no-store');
     ctx.set('x-content-type-options', 'nosniff');
+    // Over http a browser takes no notice of it, so whoever lies about it gains nothing.
+    if (isOverTls(ctx)) ctx.set('strict-transport-security', HSTS);
     try {
       requireOneHost(ctx);
       await next();
@@ -34,6 +38,12 @@ export function conventions(log: Logger): Middleware {
       finish();
     }
   };
+}
+
+/** True if the client, or the proxy before this service, speaks TLS. */
+function isOverTls(ctx: Context): boolean {
+  const [first = ''] = ctx.get('x-forwarded-proto').split(',');
+  return first.trim().toLowerCase() === 'https' || 'encrypted' in ctx.req.socket;
 }
 
 /**

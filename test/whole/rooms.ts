@@ -128,7 +128,7 @@ export const web: Record<string, string> = {
   generated: '',
   base: '',
   api: 'base generated',
-  session: 'api',
+  session: 'api base',
   parts: 'api base session',
   keys: 'api base parts session',
   payments: 'api base parts',

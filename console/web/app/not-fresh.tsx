@@ -3,8 +3,9 @@ import { notifyManager } from '@tanstack/react-query';
 import { useSyncExternalStore } from 'react';
 import { Refusal } from '../api/client';
 import { queries, refresh } from '../api/queries';
+import { isKnownZone } from '../base/days';
 import { timeText } from '../parts/time';
-import { useZone } from '../session/me';
+import { useReportingZone, useZone } from '../session/me';
 
 /** Says since when what is shown may be old, while something of it cannot be read anew. */
 export function NotFresh() {
@@ -19,6 +20,17 @@ export function NotFresh() {
           Try again
         </Button>
       </Group>
+    </Alert>
+  );
+}
+
+/** Says that times are shown in another zone than the organization's, if this browser lacks that. */
+export function UnknownZone() {
+  const zone = useReportingZone();
+  if (isKnownZone(zone)) return null;
+  return (
+    <Alert color="yellow" role="status" mb="sm" p="xs">
+      This browser does not know the zone {zone}: all times here are of UTC.
     </Alert>
   );
 }

@@ -10,7 +10,7 @@ import { OpenTickets } from '../tickets/open-tickets';
 import { Elsewhere, useOtherTabs } from './elsewhere';
 import { UpgradeFirst } from './errors';
 import { useLive } from './live';
-import { NotFresh } from './not-fresh';
+import { NotFresh, UnknownZone } from './not-fresh';
 import { OrgSwitcher } from './org-switcher';
 import { hearsOfTickets, screens, TICKETS } from './screens';
 import { SignInAgain } from './sign-in-again';
@@ -103,6 +103,7 @@ function Frame({ me }: { me: Me }) {
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
         <NotFresh />
+        <UnknownZone />
         <Outlet />
       </AppShell.Main>
     </AppShell>

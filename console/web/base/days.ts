@@ -28,3 +28,13 @@ export function firstOfMonth(day: string, months = 0): string {
 export function isDay(text: string | undefined): text is string {
   return /^\d{4}-\d{2}-\d{2}$/.test(text ?? '') && Number.isFinite(Date.parse(text ?? ''));
 }
+
+/** True if this browser knows a zone: older ones lack the newest names. */
+export function isKnownZone(zone: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: zone });
+    return true;
+  } catch {
+    return false;
+  }
+}

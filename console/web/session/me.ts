@@ -1,6 +1,7 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { type Answer, call, send } from '../api/client';
 import { reading } from '../api/queries';
+import { isKnownZone } from '../base/days';
 
 /** What the cookie says of the session. */
 export interface SessionState {
@@ -61,10 +62,19 @@ export function decidesTickets(me: Me): boolean {
 }
 
 /**
+ * The zone in which times are shown: that in which the organization reports, or UTC if this browser
+ * does not know it.
+ */
+export function useZone(): string {
+  const zone = useReportingZone();
+  return isKnownZone(zone) ? zone : 'UTC';
+}
+
+/**
  * The zone in which the organization reports. Its members are told with who they are; an operator,
  * who is no member, asks for it, and has UTC until it is known.
  */
-export function useZone(): string {
+export function useReportingZone(): string {
   const me = useMe();
   const { acting_org, memberships } = me;
   const own = memberships.find(({ org_id }) => org_id === acting_org)?.time_zone;

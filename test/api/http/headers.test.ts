@@ -29,6 +29,19 @@ test('no answer is kept by a cache or guessed at: a new key, an error, an unknow
     });
 });
 
+test.each([
+  ['https', 'max-age=31536000'],
+  ['https, http', 'max-age=31536000'],
+  ['http', undefined],
+  [undefined, undefined],
+])('an answer that came over %s says %s of what browsers ask from then on', async (proto, said) => {
+  const headers: Record<string, string> = proto === undefined ? {} : { 'x-forwarded-proto': proto };
+  for (const path of ['/health', '/v1/wallets', '/nowhere']) {
+    const answer = await api.call('get', path, { headers });
+    expect([path, answer.headers['strict-transport-security']]).toEqual([path, said]);
+  }
+});
+
 test('what has an ETag may be kept and is asked for again', async () => {
   for (const path of [
     '/v1/model-pricing',

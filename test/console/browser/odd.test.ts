@@ -146,3 +146,25 @@ test('what cannot be read anew stays, under a line that says since when, until i
   await line.waitFor({ state: 'detached' });
   await context.close();
 });
+
+test('a zone that this browser does not know breaks no page: times are of UTC, which is said', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  await page.route('**/api/me', async (route) => {
+    const answer = await route.fetch();
+    const me = await answer.json();
+    for (const one of me.memberships) one.time_zone = 'Antarctica/Yet_Unknown';
+    await route.fulfill({ response: answer, json: me });
+  });
+  for (const [path, heading] of [
+    ['/', 'Home'],
+    ['/spend', 'Spend'],
+    ['/keys', 'Keys'],
+  ] as const) {
+    await page.goto(path);
+    await page.getByRole('heading', { name: heading, level: 1 }).waitFor();
+    await page.getByText(/does not know the zone Antarctica\/Yet_Unknown/).waitFor();
+    expect(await page.getByText('This page broke').count()).toBe(0);
+  }
+  expect(complaints).toEqual([]);
+  await context.close();
+});
