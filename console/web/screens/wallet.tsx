@@ -17,6 +17,7 @@ import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
 import { may, useMe } from '../session/me';
+import { ThresholdButton } from '../wallets/threshold';
 import { standing } from '../wallets/words';
 import { useThreshold } from './wallets';
 
@@ -67,7 +68,11 @@ export function Wallet() {
     );
   if (data === undefined) return <Loading />;
   return (
-    <Page title={`Wallet of ${data.owner_name}`} about={<CopyId value={id} />}>
+    <Page
+      title={`Wallet of ${data.owner_name}`}
+      about={<CopyId value={id} />}
+      actions={bills && <ThresholdButton wallet={data} threshold_of_all={threshold} />}
+    >
       <Group gap="xl" align="flex-start">
         <Stack gap={0}>
           <span>Can be spent</span>

@@ -165,3 +165,27 @@ test("an admin of a team gives its members the team's money, and takes it back",
   }
   await context.close();
 });
+
+test('a billing admin says when a wallet is low, and takes that back', async () => {
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  const own = async () => {
+    const path = `/v1/wallets/${org.wallet_id}`;
+    return (await api(org.keys.billing_admin, 'GET', path)).low_balance_threshold;
+  };
+  await page.goto(`/wallets/${org.wallet_id}`);
+  for (const [typed, kept] of [
+    ['1,000.5', 1_000.5],
+    ['', null],
+  ] as const) {
+    await page.getByRole('button', { name: 'Change when it is low' }).click();
+    const form = page.getByRole('dialog');
+    await form.getByLabel('Low below, in USD').fill(typed);
+    await form.getByRole('button', { name: 'Save', exact: true }).click();
+    await form.waitFor({ state: 'detached' });
+    expect(await own()).toBe(kept);
+  }
+  expect(complaints).toEqual([]);
+  await context.close();
+});
