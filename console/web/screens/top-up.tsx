@@ -1,29 +1,32 @@
 import { Alert, Button, Group, Select, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { type FormEvent, useRef, useState } from 'react';
+import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { type Answer, call } from '../api/client';
-import { intentKey, isOther, isReused, reading } from '../api/queries';
+import { intentKey, isOther, isReused, reading, refresh } from '../api/queries';
 import { roundedUp } from '../base/decimals';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../parts/amount-input';
-import { oneOf, text, useFilters } from '../parts/filters';
+import { text, useFilters } from '../parts/filters';
 import { AppLink } from '../parts/link';
 import { inputDigits, Money, moneyText } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
-import { rememberCheckout } from '../payments/checkouts';
+import { markedCheckout, rememberCheckout } from '../payments/checkouts';
 import { type Me, may, useMe } from '../session/me';
 import { wordsOf } from '../session/sign-in-forms';
 
 type Settings = Answer<'GET /api/payments/options'>;
 
-const shape = { amount: text, canceled: oneOf('1') };
+const shape = { amount: text, canceled: text };
 
 /** Buys balance: an amount, a wallet, and off to the payment provider. */
 export function TopUp() {
   const me = useMe();
   const { data, error, refetch } = useQuery(reading('GET /api/payments/options'));
   const [{ canceled }] = useFilters(shape);
+  useEffect(() => {
+    if (canceled !== undefined) void giveUp(canceled);
+  }, [canceled]);
   if (error && data === undefined)
     return (
       <Page title="Top up">
@@ -45,6 +48,15 @@ export function TopUp() {
       )}
     </Page>
   );
+}
+
+/** Ends the checkout that was left, so that nobody pays it later and it takes no place. */
+async function giveUp(mark: string): Promise<void> {
+  const id = markedCheckout(mark);
+  if (id === undefined) return;
+  // One that is paid or over by now stays as it is: the server says which.
+  await call('POST /api/payments/sessions/:id/cancel', { names: { id } }).catch(() => undefined);
+  void refresh('/api/payments');
 }
 
 function obstacle(settings: Settings): string | undefined {
@@ -183,10 +195,11 @@ async function begin(amount: number, target: string, idempotency_key: string): P
     ...(owner_id ? { target_wallet_owner_id: owner_id } : {}),
     surface: 'console' as const,
     return_url: `${location.origin}/top-up/return`,
-    cancel_url: `${location.origin}/top-up?canceled=1`,
+    // The key is the same at each try, as the body has to be.
+    cancel_url: `${location.origin}/top-up?canceled=${idempotency_key}`,
   };
   const made = await call('POST /api/payments/create-checkout', { body, idempotency_key });
-  rememberCheckout(made);
+  rememberCheckout(made, idempotency_key);
   return made.approval_url;
 }
 

@@ -3,6 +3,7 @@ import { openBrowser } from '../../support/browser';
 import { makeOrganization, type TestOrganization } from '../../support/console/organization';
 import { api, demo, picture, visit } from '../../support/console/visitor';
 import { pressFirst } from '../../support/payments/sandbox';
+import { until } from '../../support/until';
 
 let browser: Browser;
 
@@ -74,6 +75,16 @@ test('a top-up at the second provider that is left takes and credits nothing', a
   await left.click();
   await page.waitForURL((url) => url.origin === demo().console_url);
   await page.getByRole('heading', { level: 1 }).waitFor();
+  // It is over, and not only left.
+  await until(async () => {
+    const path = '/v1/payments/sessions';
+    const { sessions } = await api<{ sessions: { status: string }[] }>(
+      org.keys.billing_admin,
+      'GET',
+      path,
+    );
+    return sessions.map(({ status }) => status).join() === 'canceled';
+  });
   expect(await balanceOf(org)).toBe(1);
   expect(complaints).toEqual([]);
   await context.close();
