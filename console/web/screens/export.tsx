@@ -178,5 +178,7 @@ function FileName({
 async function lookAt(id: string): Promise<void> {
   const { status } = await call('GET /api/exports/:id', { names: { id } });
   if (status !== 'completed')
-    throw new Refusal(404, { error: { message: 'The files of this export are not kept any more.' } });
+    throw new Refusal(404, {
+      error: { message: 'The files of this export are not kept any more.' },
+    });
 }

@@ -70,7 +70,8 @@ function Form({ rules }: { rules: Rules }) {
       <Stack maw={520}>
         {!rules.payment_provider_configured && (
           <Text>
-            Nobody can pay yet: an operator of the platform sets up a payment provider under Payments.
+            Nobody can pay yet: an operator of the platform sets up a payment provider under
+            Payments.
           </Text>
         )}
         <TagsInput

@@ -51,11 +51,7 @@ test.each([
 test('whoever manages keys makes one for a member, and changes its name, models, budget and end', async () => {
   const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
   const one = (name: string) =>
-    api<Record<string, unknown>>(
-      org.keys.owner,
-      'GET',
-      `/v1/tokens/${encodeURIComponent(name)}`,
-    );
+    api<Record<string, unknown>>(org.keys.owner, 'GET', `/v1/tokens/${encodeURIComponent(name)}`);
   await page.goto('/keys');
   await page.getByRole('button', { name: 'New key' }).click();
   const form = page.getByRole('dialog');
