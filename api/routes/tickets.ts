@@ -239,8 +239,8 @@ async function decideTogether(ctx: Ctx, given: z.infer<typeof together>) {
 }
 
 /**
- * The result of each. What is away for one is away for the rest, which are not tried: each try would
- * wait for it anew. Throws it if none was decided.
+ * The result of each. What is away for one is away for the rest, which are not tried: each try
+ * would wait for it anew. Throws it if none was decided.
  */
 async function resultsOf(ctx: Ctx, decisions: readonly Decision[]) {
   const results = [];

@@ -36,8 +36,8 @@ interface FoundToken extends LivingToken {
 
 /**
  * The living tokens among keys' hashes, with the scopes that their persons' roles still allow;
- * notes their use, but for sessions of which `isUse` says that it is none. None lives on for a person
- * who has left its organization.
+ * notes their use, but for sessions of which `isUse` says that it is none. None lives on for a
+ * person who has left its organization.
  */
 export async function findLiving(
   db: Db,

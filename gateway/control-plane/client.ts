@@ -237,8 +237,8 @@ async function redeem(
   signal: AbortSignal,
 ): Promise<Reservation | undefined> {
   // A call that begins with a ticket is one more; one that waits was let in before.
-  const begins = request.is_brought === true && request.wait_ms === 0;
-  if (begins && settlements.count() >= UNSETTLED_MAX) throw away();
+  const is_first = request.is_brought === true && request.wait_ms === 0;
+  if (is_first && settlements.count() >= UNSETTLED_MAX) throw away();
   const options = { timeout_ms: request.wait_ms + REDEEM_MARGIN_MS, signal };
   const path = '/v1/gateway/wallets/redeem-ticket';
   const ask = (body: object) => batches.request('POST', path, body, options);
@@ -262,8 +262,12 @@ async function sendEvents(
   items: readonly GatewayEvent[],
   timeout_ms: number,
 ): Promise<'taken' | 'refused' | 'away'> {
-  const options = { timeout_ms: Math.max(1, timeout_ms) };
-  const reply = await batches.request('POST', '/v1/gateway/events', { items }, options);
+  const reply = await batches.request(
+    'POST',
+    '/v1/gateway/events',
+    { items },
+    { timeout_ms: Math.max(1, timeout_ms) },
+  );
   if (reply === undefined || isRefusedCall(reply) || reply.status === 429) return 'away';
   return reply.status < 400 ? 'taken' : 'refused';
 }

@@ -24,7 +24,7 @@ export function NotFresh() {
   );
 }
 
-/** Says that times are shown in another zone than the organization's, if this browser lacks that. */
+/** Says that times are shown in another zone than the organization's, which this browser lacks. */
 export function UnknownZone() {
   const zone = useReportingZone();
   if (isKnownZone(zone)) return null;

@@ -14,7 +14,7 @@ export function numberIn(typed: number | string, mark: string): number | undefin
   return number >= 0 && number <= TYPED_MAX ? number : undefined;
 }
 
-/** What was typed with a point before its decimals and nothing else; undefined if it is no number. */
+/** What was typed with a point before its decimals and nothing else; undefined: no number. */
 function plainText(typed: string, mark: string): string | undefined {
   const text = typed.replaceAll(/[\s'’]/g, '');
   if (!/^\d*(?:[.,]\d*)*$/.test(text)) return undefined;

@@ -6,7 +6,7 @@ import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
 import { roundedUp } from '../base/decimals';
 import { typedNumber } from '../base/typed';
-import { AmountInput } from '../parts/amount-input';
+import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { LinkButton } from '../parts/link';
 import { inputDigits, Money, moneyText } from '../parts/money';

@@ -1,4 +1,4 @@
-import { oneOf, text, useFilters } from '../parts/filters';
+import { oneOf, text, useFilters } from '../fields/filters';
 import { statuses } from './words';
 
 /** What the address of the page of payments says. */

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
-import { AmountInput } from '../parts/amount-input';
+import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { useMe } from '../session/me';
 import type { Team } from './words';

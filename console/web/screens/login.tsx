@@ -4,7 +4,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { send, showNext } from '../api/client';
 import { queries } from '../api/queries';
-import { text, useFilters } from '../parts/filters';
+import { text, useFilters } from '../fields/filters';
 import { SignInForms, wordsOf } from '../session/sign-in-forms';
 
 const shape = { next: text, org: text, failed: text };

@@ -1,6 +1,6 @@
 import { Button, Tabs } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
-import { oneOf, text, useFilters } from '../parts/filters';
+import { oneOf, text, useFilters } from '../fields/filters';
 import { Page } from '../parts/page';
 import { Empty } from '../parts/states';
 import { AddMember } from '../people/member-dialogs';

@@ -1,5 +1,5 @@
 import { Tabs } from '@mantine/core';
-import { oneOf, text, useFilters } from '../parts/filters';
+import { oneOf, text, useFilters } from '../fields/filters';
 import { Page } from '../parts/page';
 import { Catalog } from '../prices/catalog';
 import { Catalogs } from '../prices/catalogs';

@@ -1,5 +1,5 @@
 import { Tabs } from '@mantine/core';
-import { oneOf, text, useFilters } from '../parts/filters';
+import { oneOf, text, useFilters } from '../fields/filters';
 import { NotSeen } from '../parts/guarded';
 import { Page } from '../parts/page';
 import { Empty } from '../parts/states';

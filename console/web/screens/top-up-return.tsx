@@ -4,7 +4,7 @@ import { useEffect } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { isHeld } from '../chat/conversation';
-import { text, useFilters } from '../parts/filters';
+import { text, useFilters } from '../fields/filters';
 import { LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';

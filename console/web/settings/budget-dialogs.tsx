@@ -5,7 +5,7 @@ import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
-import { AmountInput } from '../parts/amount-input';
+import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { useMe } from '../session/me';
 

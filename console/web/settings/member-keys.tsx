@@ -5,8 +5,8 @@ import { type FormEvent, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
+import { AmountInput } from '../fields/amount-input';
 import { act } from '../parts/act';
-import { AmountInput } from '../parts/amount-input';
 import { Failure, LoadingRows } from '../parts/states';
 import { may, useMe } from '../session/me';
 

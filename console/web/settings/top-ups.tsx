@@ -6,8 +6,8 @@ import { type Answer, type Body, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { decimalText } from '../base/decimals';
 import { typedNumber } from '../base/typed';
+import { AmountInput } from '../fields/amount-input';
 import { act } from '../parts/act';
-import { AmountInput } from '../parts/amount-input';
 import { inputDigits } from '../parts/money';
 import { Failure, LoadingRows } from '../parts/states';
 

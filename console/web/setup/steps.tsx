@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { call, send, showNext } from '../api/client';
 import { queries, reading, refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
-import { AmountInput } from '../parts/amount-input';
+import { AmountInput } from '../fields/amount-input';
 import { State } from '../parts/badge';
 import { Money } from '../parts/money';
 import { useMe } from '../session/me';

@@ -1,4 +1,4 @@
-import { text } from '../parts/filters';
+import { text } from '../fields/filters';
 
 /** What spend is grouped by, the filter of each, and its words. */
 export const dimensions = {

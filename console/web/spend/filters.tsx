@@ -1,7 +1,7 @@
 import { Button, CloseIcon, Group, Select, Switch } from '@mantine/core';
 import { addDays } from '../base/days';
-import { DayInput } from '../parts/day-input';
-import { oneOf, useFilters } from '../parts/filters';
+import { DayInput } from '../fields/day-input';
+import { oneOf, useFilters } from '../fields/filters';
 import { all, type Dimension, dimensions, type Narrowing, narrowing } from './dimensions';
 import { useNames } from './names';
 import {

@@ -1,6 +1,6 @@
 import { serverNow } from '../base/clock';
 import { addDays, dayIn, daysBetween, firstOfMonth, isDay } from '../base/days';
-import { oneOf, text } from '../parts/filters';
+import { oneOf, text } from '../fields/filters';
 import type { Slot } from './series';
 
 export const presets = ['7d', '30d', '90d', 'this_month', 'last_month', 'custom'] as const;

@@ -96,7 +96,7 @@ export function BulkDecision({
   );
 }
 
-/** What approving costs, as far as it is money: what the API credits for each is what is missing. */
+/** What approving costs, as far as it is money: the API credits for each what is missing. */
 function Sum({ tickets }: { tickets: readonly CostTicket[] }) {
   const [first] = tickets;
   if (first === undefined) return null;

@@ -7,7 +7,7 @@ import { nameOf } from '../api/names';
 import { reading, refresh } from '../api/queries';
 import { roundedUp } from '../base/decimals';
 import { typedNumber } from '../base/typed';
-import { AmountInput } from '../parts/amount-input';
+import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { exactText, inputDigits, Money, moneyText } from '../parts/money';
 import { type Me, may, useMe } from '../session/me';

@@ -4,9 +4,9 @@ import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
-import { AmountInput } from '../parts/amount-input';
+import { AmountInput } from '../fields/amount-input';
+import { TeamSelect } from '../fields/team-select';
 import { FormModal } from '../parts/form-modal';
-import { TeamSelect } from '../parts/team-select';
 import { useMe } from '../session/me';
 
 export type ApprovalRule = Answer<'GET /api/approval-rules'>['approval_rules'][number];

@@ -5,7 +5,7 @@ import { call } from '../api/client';
 import { refresh } from '../api/queries';
 import { amountOf, nanosOf } from '../base/decimals';
 import { typedNumber } from '../base/typed';
-import { AmountInput } from '../parts/amount-input';
+import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { Money, moneyText } from '../parts/money';
 import type { WalletRow } from './words';

@@ -4,7 +4,7 @@ import { useState } from 'react';
 import { call } from '../api/client';
 import { refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
-import { AmountInput } from '../parts/amount-input';
+import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { moneyText } from '../parts/money';
 import type { WalletRow } from './words';

@@ -1,14 +1,14 @@
 import { Group, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { reading } from '../../api/queries';
+import { FilterInput } from '../../fields/filter-input';
+import { text, useFilters } from '../../fields/filters';
 import { OnlyOperators } from '../../operations/only-operators';
 import { drifts, type Gateway, spanWords, versionWords } from '../../operations/words';
 import { State } from '../../parts/badge';
 import { CopyId } from '../../parts/copy-id';
 import { CsvButton } from '../../parts/csv';
 import { type Column, DataTable } from '../../parts/data-table';
-import { FilterInput } from '../../parts/filter-input';
-import { text, useFilters } from '../../parts/filters';
 import { LinkButton } from '../../parts/link';
 import { listed } from '../../parts/lists';
 import { Page } from '../../parts/page';

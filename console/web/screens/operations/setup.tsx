@@ -1,6 +1,6 @@
 import { Stepper } from '@mantine/core';
+import { text, useFilters } from '../../fields/filters';
 import { OnlyOperators } from '../../operations/only-operators';
-import { text, useFilters } from '../../parts/filters';
 import { Page } from '../../parts/page';
 import { useMe } from '../../session/me';
 import { CallStep } from '../../setup/call-step';

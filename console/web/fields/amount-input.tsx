@@ -2,7 +2,7 @@ import { TextInput } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { decimalText } from '../base/decimals';
 import { typedNumber } from '../base/typed';
-import { moneyText } from './money';
+import { moneyText } from '../parts/money';
 
 /**
  * A field for an amount. It takes points and commas as people write them, and says below itself how
