@@ -1,7 +1,7 @@
 import type { Context } from 'koa';
-import { decimalText, shifted } from '../domain/prices/decimals';
+import { decimalText, shifted, times } from '../domain/prices/decimals';
 import type { Gateway } from './call/call';
-import type { Price } from './control-plane/client';
+import type { ControlPlane, Price } from './control-plane/client';
 import { dearestOf } from './control-plane/prices';
 import type { Shape } from './providers/kind';
 import { notAllowed, unknownModel } from './stages/choose';
@@ -42,6 +42,8 @@ function isServed({ snapshot }: Gateway, id: string, shapes: ReadonlySet<Shape>)
 /** A model that the caller may use, with the dearest price that a call of it may have. */
 interface Shown extends Listed {
   price: Price | undefined;
+  /** What the caller's organization pays of it, exact; undefined if nobody can say so now. */
+  factor: string | undefined;
 }
 
 async function callable(
@@ -49,11 +51,22 @@ async function callable(
   { snapshot, control_plane }: Gateway,
   shapes: ReadonlySet<Shape>,
 ): Promise<Shown[]> {
-  const { allowed_models } = await snapshot.identifier.confirm(ctx.req);
+  const { allowed_models, org_id } = await snapshot.identifier.confirm(ctx.req);
   const prices = (await control_plane.prices()) ?? [];
+  const factor = await factorOf(control_plane, org_id);
   return snapshot.providers
     .models(shapes, allowed_models)
-    .map((one) => ({ ...one, price: dearestOf(prices, one.priced) }));
+    .map((one) => ({ ...one, price: dearestOf(prices, one.priced), factor }));
+}
+
+/** Without an answer a price is left out: a wrong one would be believed. */
+async function factorOf(control_plane: ControlPlane, org_id: string): Promise<string | undefined> {
+  try {
+    const { price_factor = '1' } = await control_plane.funds({ org_id });
+    return price_factor;
+  } catch {
+    return undefined;
+  }
 }
 
 // The Anthropic SDK asks the same path and expects its own shape.
@@ -61,16 +74,16 @@ function wantsAnthropic(ctx: Context): boolean {
   return ctx.get('anthropic-version') !== '';
 }
 
-function openaiModel({ model, provider, price }: Shown) {
+function openaiModel({ model, provider, price, factor }: Shown) {
   return {
     ...{ id: model, object: 'model', created: CREATED, owned_by: provider },
-    ...(price === undefined ? {} : known(price)),
+    ...(price === undefined ? {} : known(price, factor)),
   };
 }
 
-function anthropicModel({ model, price }: Shown) {
+function anthropicModel({ model, price, factor }: Shown) {
   const created_at = new Date(CREATED * 1_000).toISOString();
-  const { context_length, top_provider, ...rest } = price === undefined ? {} : known(price);
+  const { context_length, top_provider, ...rest } = price === undefined ? {} : known(price, factor);
   return {
     ...{ type: 'model', id: model, display_name: model, created_at },
     ...present({
@@ -92,9 +105,13 @@ interface Known {
 
 /**
  * What is known of a model, under the names that OpenRouter gave these members and that clients
- * read; both official SDKs ignore them. Prices are USD a token, or a call, as decimal text.
+ * read; both official SDKs ignore them. Prices are USD a token, or a call, as decimal text, times
+ * the factor.
  */
-function known({ metadata, max_output_tokens, ...price }: Price): Known {
+function known(
+  { metadata, max_output_tokens, ...price }: Price,
+  factor: string | undefined,
+): Known {
   const { context_length, input_modalities, output_modalities } = metadata ?? {};
   const { supported_parameters, deprecation_date, successor } = metadata ?? {};
   const most = max_output_tokens ?? metadata?.max_output_tokens;
@@ -103,23 +120,32 @@ function known({ metadata, max_output_tokens, ...price }: Price): Known {
     top_provider: most == null ? undefined : { max_completion_tokens: most },
     architecture: orNothing({ input_modalities, output_modalities }),
     supported_parameters,
-    pricing: present({
-      prompt: perToken(price.input_per_1m),
-      completion: perToken(price.output_per_1m),
-      input_cache_read: perToken(price.cached_input_per_1m),
-      input_cache_write: perToken(price.cache_write_per_1m),
-      request: decimalText(price.per_request),
-      web_search: decimalText(price.per_web_search ?? price.per_tool_call),
-    }),
+    pricing: factor === undefined ? undefined : pricingOf(price, factor),
     svc: orNothing({ deprecation_date, successor }),
+  });
+}
+
+function pricingOf(price: Omit<Price, 'metadata' | 'max_output_tokens'>, factor: string): object {
+  const each = (amount: number | null) => charged(amount, factor);
+  return present({
+    prompt: perToken(each(price.input_per_1m)),
+    completion: perToken(each(price.output_per_1m)),
+    input_cache_read: perToken(each(price.cached_input_per_1m)),
+    input_cache_write: perToken(each(price.cache_write_per_1m)),
+    request: each(price.per_request),
+    web_search: each(price.per_web_search ?? price.per_tool_call),
   });
 }
 
 const PER_MILLION = 6;
 
-function perToken(per_million: number | null): string | undefined {
-  const amount = decimalText(per_million);
-  return amount === undefined ? undefined : shifted(amount, -PER_MILLION);
+function charged(listed: number | null, factor: string): string | undefined {
+  const amount = decimalText(listed);
+  return amount === undefined ? undefined : times(amount, factor);
+}
+
+function perToken(per_million: string | undefined): string | undefined {
+  return per_million === undefined ? undefined : shifted(per_million, -PER_MILLION);
 }
 
 /** The members that have a value. */

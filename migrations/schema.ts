@@ -41,6 +41,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
       '0080',
       '0098',
       '0099',
+      '0104',
     ],
   },
   { title: 'Stored ids', files: ['0028'] },

@@ -73,6 +73,7 @@ export const story = z.strictObject({
     .nullable()
     .describe('The own keys that might serve it, as they were then; null: there were none.'),
   provider_key_id: id.nullable().describe("The one that did; null: the platform's key."),
+  price_factor: priceSheet.shape.price_factor,
   hold: hold.nullable(),
   cost_ticket: z
     .strictObject({

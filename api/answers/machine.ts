@@ -173,6 +173,7 @@ export const keyFunds = z.strictObject({
     .nullable()
     .describe('Null where another proof than a key says who calls, and names none.'),
   currency: id,
+  price_factor: z.string().describe('What the organization pays of each price, exact.'),
   budgets: z
     .array(
       z.strictObject({

@@ -83,6 +83,9 @@ export const settings = z.strictObject({
   wallet_user_topup_enabled: z.boolean(),
   time_zone: z.string(),
   own_key_factor_min: z.number().describe('The least price_factor of its own provider keys.'),
+  price_factor: z
+    .number()
+    .describe('What it pays of each price: 0.76 is a discount, 1.2 a markup, 0 free of charge.'),
 });
 
 const price = z.number().nullable();
@@ -185,7 +188,9 @@ export const priceSheet = z.strictObject({
   price_factor: z
     .string()
     .nullable()
-    .describe('What that key multiplies the prices with, but for per_request; null without it.'),
+    .describe(
+      'What prices were multiplied with: by that key, but for per_request, or of the organization; null: 1.',
+    ),
   actual_cost: money.nullable(),
   lines: z.array(
     z.strictObject({

@@ -43,14 +43,19 @@ export function positiveAmount(param: string) {
     .transform((units) => toNanos(units, param));
 }
 
-/** What prices are multiplied with: exact, as the ledger reckons with it. */
-export const priceFactor = z
-  .number()
-  .min(0)
-  .max(100)
-  .refine((factor) => /^\d+(?:\.\d{1,6})?$/.test(String(factor)), {
-    error: 'may have at most 6 digits behind the point',
-  });
+/** What prices are multiplied with, 0 to `max`: exact, as the ledger reckons with it. */
+export function factor(max: number) {
+  return z
+    .number()
+    .min(0)
+    .max(max)
+    .refine((given) => /^\d+(?:\.\d{1,6})?$/.test(String(given)), {
+      error: 'may have at most 6 digits behind the point',
+    });
+}
+
+/** The factor of an own key of a provider. */
+export const priceFactor = factor(100);
 
 /** An ISO 8601 instant; a bare date is midnight UTC. */
 export const instant = z

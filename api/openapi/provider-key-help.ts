@@ -3,7 +3,8 @@ export const providerKeyHelp: Record<string, string> = {
   provider_key_id: "Id of an organization's own key of a provider: GET /v1/provider-keys.",
   provider_key: 'The key, opened.',
   provider_keys: 'Keys of providers.',
-  price_factor: 'What prices are multiplied with, but for per_request.',
+  price_factor:
+    'What prices are multiplied with: those of an organization all, by an own key all but per_request.',
   own_key_factor_min: 'The least price_factor of its own provider keys; those there keep theirs.',
   hint: 'The last characters of a key.',
   fingerprint: 'The same key has the same one; it tells nothing of the key.',

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as answers from '../answers/money';
 import { actingOrg, permission, platformAdmin } from '../http/access';
-import { amount, currency, flag, id, priceFactor } from '../http/fields';
+import { amount, currency, factor, flag, id, priceFactor } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
 const settingsBody = z.strictObject({
@@ -17,6 +17,7 @@ const settingsBody = z.strictObject({
   wallet_user_topup_enabled: flag.optional(),
   time_zone: id.optional(),
   own_key_factor_min: priceFactor.optional(),
+  price_factor: factor(10).optional(),
 });
 
 export const walletSettingsRoutes = [

@@ -73,11 +73,7 @@ const request = columns([
   ['held_nanos', 'nanos', 'r.held_nanos'],
   ['cost_nanos', 'nanos', 't.actual_cost_nanos'],
   ['provider_key_id', 'text', ifSettled('r.provider_key_id')],
-  [
-    'price_factor',
-    'decimal',
-    ifSettled('trim_scale(frozen_factor(r.own_keys, t.provider, r.provider_key_id))'),
-  ],
+  ['price_factor', 'decimal', ifSettled('trim_scale(charged_factor(r, t.provider))')],
 ]);
 
 const price_version = `case when (t.provider, t.model) = (r.provider, r.model) then r.price_version_id

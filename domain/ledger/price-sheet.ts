@@ -23,7 +23,10 @@ export interface PriceSheet {
   currency: string | null;
   /** The own key of the organization that served; null: the platform's. */
   provider_key_id: string | null;
-  /** What it multiplies the prices with, but for that of the request. Exact; null without it. */
+  /**
+   * What prices were multiplied with: the factor of that key, but for the price of the request, or
+   * of the organization. Exact; null: they are the list's.
+   */
   price_factor: string | null;
   actual_cost_nanos: bigint | null;
   lines: PriceLine[];
@@ -38,7 +41,7 @@ export async function sheetOf(db: Db, id: string, org_id: string | null): Promis
     db,
     `select r.id as reservation_id, r.request_id, r.status, r.currency, r.actual_cost_nanos, r.org_id as owner,
        coalesce(r.settled_provider, r.provider) as provider, coalesce(r.settled_model, r.model) as model, r.provider_key_id,
-       frozen_factor(r.own_keys, r.settled_provider, r.provider_key_id)::text as price_factor
+       trim_scale(charged_factor(r, r.settled_provider))::text as price_factor
      from reservations r where r.id = :id and (:org_id::text is null or r.org_id = :org_id)`,
     { id, org_id },
     'No reservation',
@@ -70,8 +73,7 @@ export async function linesOf(
     'price_lines_of',
     `with settled as (
        select r.id, r.exchange_rate, r.actual_cost_nanos * 0.000000001 as cost, u as usage,
-         case when r.provider_key_id is null then p
-           else price_by_key(p, u, frozen_factor(r.own_keys, r.settled_provider, r.provider_key_id)) end as price,
+         charged_price(p, u, frozen_factor(r.own_keys, r.settled_provider, r.provider_key_id), r.price_factor) as price,
          coalesce((select x.excess_nanos from settlement_excess x
            where x.reservation_id = r.id and x.status <> 'charged'), 0) * 0.000000001 as beyond
        from unnest(:ids::text[], :org_ids::text[]) as b (id, org_id)

@@ -20,12 +20,15 @@ interface WalletSettings {
   time_zone: string;
   /** The least price factor of its own provider keys; keys that are there keep theirs. */
   own_key_factor_min: number;
+  /** What it pays of each amount of the price list; a hold keeps the one that it was made with. */
+  price_factor: number;
 }
 
 type SettingsChange = { [Name in keyof WalletSettings]?: WalletSettings[Name] | undefined };
 
 const settingColumns = `currency, reserve_buffer_pct::float as reserve_buffer_pct, low_balance_threshold_nanos, reservation_ttl_seconds,
-  ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone, own_key_factor_min::float8 as own_key_factor_min`;
+  ticket_ttl_seconds, default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone, own_key_factor_min::float8 as own_key_factor_min,
+  price_factor::float8 as price_factor`;
 
 export function get(db: Db, org_id: string): Promise<WalletSettings> {
   return one(

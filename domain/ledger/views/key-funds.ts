@@ -10,6 +10,8 @@ export interface KeyFunds {
   /** Null: another proof says who calls, and names no key. */
   key: { id: string; name: string; expires_at: Date | null } | null;
   currency: string;
+  /** What the organization pays of each price, exact. */
+  price_factor: string;
   /** Those that count the caller's calls, as far as the caller may see them. */
   budgets: OwnBudget[];
   /** Of the wallet that would pay now; null where the key's person may not see it. */
@@ -36,7 +38,7 @@ interface OwnBudget {
  */
 export async function fundsOf(db: Db, caller: CallerBody): Promise<KeyFunds> {
   const { org_id, user_id = null, team_id = null } = caller;
-  const { currency, is_member, life, ...found } = await keyOf(db, caller);
+  const { currency, price_factor, is_member, life, ...found } = await keyOf(db, caller);
   const owners = [found.id, ...(is_member ? [user_id, team_id, org_id] : [])];
   const budgets = await budgetsOf(
     db,
@@ -48,6 +50,7 @@ export async function fundsOf(db: Db, caller: CallerBody): Promise<KeyFunds> {
   return {
     key: id === null || name === null ? null : { id, name, expires_at },
     currency,
+    price_factor,
     budgets: life === null ? budgets : [{ ...life_budget, ...life }, ...budgets],
     wallet: balances
       ? {
@@ -71,6 +74,7 @@ interface FoundKey {
   name: string | null;
   expires_at: Date | null;
   currency: string;
+  price_factor: string;
   is_member: boolean;
   limit_nanos: bigint | null;
   remaining_nanos: bigint | null;
@@ -80,6 +84,7 @@ async function keyOf(db: Db, caller: CallerBody) {
   const row = await maybe<FoundKey>(
     db,
     `select t.id, t.name, least(t.expires_at, s.expires_at) as expires_at, o.currency,
+       trim_scale(o.price_factor)::text as price_factor,
        t.max_budget_nanos as limit_nanos, t.max_budget_nanos - t.spent_nanos - t.held_nanos as remaining_nanos,
        exists (select 1 from memberships m where m.org_id = o.id and m.user_id = :user_id and m.archived_at is null)
          and (:team_id::text is null or exists (select 1 from team_members x join teams y on y.id = x.team_id

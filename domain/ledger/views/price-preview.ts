@@ -30,8 +30,8 @@ export async function preview(db: Db, price: Price, days: number): Promise<Price
   >(
     db,
     `with calls as (
-       select usage_cost(case when f.factor is null then v else price_by_key(v, u.counts, f.factor) end, u.counts) as present,
-         usage_cost(case when f.factor is null then n else price_by_key(n, u.counts, f.factor) end, u.counts) as new
+       select usage_cost(charged_price(v, u.counts, f.factor, r.price_factor), u.counts) as present,
+         usage_cost(charged_price(n, u.counts, f.factor, r.price_factor), u.counts) as new
        from wallet_transactions t
        cross join lateral (select * from reservations q where q.id = t.reservation_id limit 1) as r
        join model_prices v on v.version_id = case when (t.provider, t.model) = (r.provider, r.model) then r.price_version_id

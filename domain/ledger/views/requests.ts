@@ -29,6 +29,8 @@ export interface RequestStory {
   own_keys: FrozenKey[] | null;
   /** The one that did; null: the platform's key. */
   provider_key_id: string | null;
+  /** What its prices are multiplied with, as a price sheet has it. */
+  price_factor: string | null;
   hold: Hold | null;
   cost_ticket: Ticket | null;
   usage: Record<string, number | string> | null;
@@ -86,7 +88,7 @@ export async function storyOf(db: Db, request_id: string, viewer: Viewer): Promi
     `select r.id, r.id as reservation_id, r.org_id, r.request_id, r.created_at, r.status, r.outcome, r.user_id, r.team_id, r.key_id,
        r.agent_id, r.session_id, r.tags, r.family, r.provider, r.model, r.settled_provider, r.settled_model,
        (select jsonb_agg(f - 'price_version_id') from jsonb_array_elements(r.fallbacks) as f) as fallbacks,
-       r.own_keys, r.provider_key_id, r.wallet_id, r.wallet_owner_type, r.estimated_nanos as estimated_cost_nanos, r.held_nanos as reserved_amount_nanos, r.currency,
+       r.own_keys, r.provider_key_id, trim_scale(charged_factor(r, r.settled_provider))::text as price_factor, r.wallet_id, r.wallet_owner_type, r.estimated_nanos as estimated_cost_nanos, r.held_nanos as reserved_amount_nanos, r.currency,
        r.exchange_rate::float as exchange_rate, r.max_completion_tokens, r.expires_at, r.cost_ticket_id, r.usage, r.usage_source,
        r.actual_cost_nanos, r.closed_at
      from reservations r where r.org_id = :org_id and r.request_id = :request_id and ${isSeen}`,
@@ -109,9 +111,9 @@ export async function storyOf(db: Db, request_id: string, viewer: Viewer): Promi
 function askedIn(call: Reserved) {
   const { request_id, created_at, status, outcome, user_id, team_id, key_id, agent_id } = call;
   const { session_id, tags, family, provider, model, settled_provider, settled_model } = call;
-  const { fallbacks, own_keys, provider_key_id, usage, usage_source } = call;
+  const { fallbacks, own_keys, provider_key_id, price_factor, usage, usage_source } = call;
   const caller = { user_id, team_id, key_id, agent_id, session_id, tags };
-  const served = { settled_provider, settled_model, own_keys, provider_key_id };
+  const served = { settled_provider, settled_model, own_keys, provider_key_id, price_factor };
   const asked = { family, provider, model, fallbacks, ...served };
   return { request_id, created_at, status, outcome, ...caller, ...asked, usage, usage_source };
 }
@@ -184,7 +186,7 @@ async function storyOfTicket(
   const { created_at, user_id, team_id, key_id, agent_id, session_id, tags } = ticket;
   const { family, provider, model } = ticket;
   const unserved = { settled_provider: null, settled_model: null, provider_key_id: null };
-  const none = { ...unserved, fallbacks: null, own_keys: null, usage: null };
+  const none = { ...unserved, price_factor: null, fallbacks: null, own_keys: null, usage: null };
   return {
     ...{ request_id, created_at, status: null, outcome: null, user_id, team_id, key_id, agent_id },
     ...{ session_id, tags, family, provider, model, ...none, usage_source: null, hold: null },

@@ -51,6 +51,7 @@ test('wallet settings have the stated defaults, and a change is partial', async 
     wallet_user_topup_enabled: true,
     time_zone: 'UTC',
     own_key_factor_min: 1,
+    price_factor: 1,
   };
   expect((await call('get', path, { key: platform })).body).toEqual(defaults);
   expect((await change(tenant, {})).body).toEqual(defaults);

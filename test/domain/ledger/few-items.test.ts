@@ -228,6 +228,7 @@ test('one item alone is answered and written as any batch would, whatever it is'
     reserve_buffer_pct: fc.constantFrom(0, 7.5),
     low_balance_threshold_nanos: fc.constantFrom(0, Number(50n * TOKEN)),
     default_max_completion_tokens: fc.constantFrom(4, 30),
+    price_factor: fc.constantFrom(1, 0.76, 1.2, 0),
   });
   const property = fc.asyncProperty(
     org,
