@@ -136,6 +136,22 @@ test('a statement made while calls run adds up to the nano, and to the ledger of
   for (const [type, nanos] of Object.entries(sums)) expect(nanos).toBe(String(total(type)));
 });
 
+test('a request says what its price was multiplied with, as it was held', async () => {
+  const at = `/v1/admin/organizations/${tenant.org_id}/wallet-settings`;
+  const setFactor = (price_factor: number) =>
+    world.call('put', at, { key: world.platform, body: { price_factor } });
+  await setFactor(0.76);
+  await spend(101);
+  await setFactor(1);
+  await spend(201);
+  const requests = await rowsOf(await exported({ kinds: ['requests'] }), 'requests');
+  const of = (tokens: string) =>
+    requests.find(({ prompt_tokens }) => String(prompt_tokens) === tokens);
+  expect(of('100')).toMatchObject({ price_factor: '0.76', cost_nanos: '76000' });
+  expect(of('100')).toMatchObject({ input_per_1m_usd: '1', provider_key_id: null });
+  expect(of('200')).toMatchObject({ price_factor: null, cost_nanos: '200000' });
+});
+
 test('what is written after an export was made is not in it, and is in the next one', async () => {
   const { db, call } = world;
   const from = new Date(Date.now() - 3_600_000);

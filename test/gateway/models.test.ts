@@ -2,10 +2,12 @@ import OpenAI from 'openai';
 import * as pricing from '../../domain/ledger/pricing';
 import { many } from '../../domain/sql';
 import { gatewayKey, openWorld, type TestGateway, type World } from '../support/gateway';
+import { makeOrg } from '../support/ledger';
 
 let world: World;
 let gateway: TestGateway;
 let key: string;
+let settings: { providers: object; model_groups: object };
 
 beforeAll(async () => {
   world = await openWorld();
@@ -33,7 +35,7 @@ beforeAll(async () => {
     api_key_env: 'TEST_MODELS_KEY',
   };
   key = await gatewayKey(world.api, world.org.org_id);
-  const settings = {
+  settings = {
     providers: {
       targets: [
         { ...target, id: 'a', provider: 'cheap', models: ['m', 'unpriced'] },
@@ -59,8 +61,8 @@ const known = {
   svc: { deprecation_date: '2027-06-30', successor: 'm-2028' },
 };
 
-async function listed(headers: Record<string, string> = {}) {
-  const answer = await fetch(`${gateway.url}/v1/models`, {
+async function listed(headers: Record<string, string> = {}, url = gateway.url) {
+  const answer = await fetch(`${url}/v1/models`, {
     headers: { authorization: `Bearer ${key}`, ...headers },
   });
   return ((await answer.json()) as { data: Record<string, unknown>[] }).data;
@@ -94,4 +96,28 @@ test('health names what is served and has no price', async () => {
   expect(await answer.json()).toMatchObject({
     ...{ status: 'ok', unpriced_models: ['cheap/unpriced'] },
   });
+});
+
+test('a price is what the organization of the caller pays, whoever says who calls', async () => {
+  const { org_id } = await makeOrg(world.api.db, { price_factor: 0.76 });
+  const discount = {
+    ...{ prompt: '0.00000228', completion: '0.00000912', input_cache_read: '0.000000228' },
+    web_search: '0.0076',
+  };
+  const bearer = `Bearer ${await gatewayKey(world.api, org_id)}`;
+  const [by_key] = await listed({ authorization: bearer });
+  expect(by_key).toMatchObject({ id: 'm', pricing: discount });
+  const shown = await fetch(`${gateway.url}/v1/models/m`, { headers: { authorization: bearer } });
+  expect(await shown.json()).toMatchObject({ pricing: discount });
+  const identity = { mode: 'header_soft', org_id };
+  const soft = await world.openGateway({ settings: { ...settings, identity } });
+  const [by_header] = await listed({ 'x-user-id': 'ada' }, soft.url);
+  expect(by_header).toMatchObject({ id: 'm', pricing: discount });
+  expect((await listed())[0]).toMatchObject({ pricing: known.pricing });
+  // What an organization pays is not known by itself: without an answer no price is shown.
+  const stray = { mode: 'header_soft', org_id: 'org_unknown' };
+  const unknown = await world.openGateway({ settings: { ...settings, identity: stray } });
+  const [unpriced] = await listed({ 'x-user-id': 'ada' }, unknown.url);
+  expect(unpriced).toMatchObject({ id: 'm', context_length: 200_000 });
+  expect(unpriced).not.toHaveProperty('pricing');
 });

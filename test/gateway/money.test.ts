@@ -219,6 +219,42 @@ test('an embedding of token lists is counted by their number and charged at its 
   ]);
 });
 
+test('each organization is charged by its factor, on every route and in streams', async () => {
+  const orgs = await Promise.all(
+    [1, 0.76, 1.2, 0].map(async (price_factor) => {
+      const { org_id, org_wallet } = await makeOrg(world.api.db, { price_factor });
+      await credit(world.api.db, org_id, org_wallet, 1_000_000_000n);
+      return { org_id, price_factor, key: await gatewayKey(world.api, org_id) };
+    }),
+  );
+  const usage = '[[usage:prompt=100 completion=10 cached=40]]';
+  const claude = { model: 'claude-sonnet-4-5', max_tokens: 32 };
+  const calls: [string, object][] = [
+    [path, chat(`Hello ${usage}`)],
+    [path, chat(`Hello ${usage}`, { stream: true })],
+    ['/v1/responses', { model: 'gpt-4o-mini', input: 'Hello', max_output_tokens: 32 }],
+    ['/v1/messages', { ...claude, messages: [{ role: 'user', content: 'Hello' }] }],
+    ['/v1/embeddings', { model: 'text-embedding-3-small', input: 'Hello '.repeat(200) }],
+    ['/v1/audio/speech', { model: 'gpt-4o-mini-tts', voice: 'alloy', input: 'Hello there.' }],
+  ];
+  for (const [route, body] of calls) {
+    const paid: [bigint, bigint][] = [];
+    for (const { org_id, key } of orgs) {
+      expect([route, (await post(world.url + route, key, body)).status]).toEqual([route, 200]);
+      const { held_nanos, actual_cost_nanos } = await lastCharge(world, org_id);
+      paid.push([held_nanos, actual_cost_nanos]);
+    }
+    const [[held, cost] = [0n, 0n]] = paid;
+    for (const [n, { price_factor }] of orgs.entries()) {
+      const percent = BigInt(Math.round(price_factor * 100));
+      // Of whole nanos at the list's price a hold is rounded up, a cost half up.
+      const of_hold = (held * percent + 99n) / 100n;
+      const of_cost = (cost * percent + 50n) / 100n;
+      expect([cost > 0n, route, paid[n]]).toEqual([true, route, [of_hold, of_cost]]);
+    }
+  }
+});
+
 test('all choices of a request count: the hold is the cap times n', async () => {
   const org = await makeOrg(world.api.db);
   await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
