@@ -227,11 +227,11 @@ test('each organization is charged by its factor, on every route and in streams'
       return { org_id, price_factor, key: await gatewayKey(world.api, org_id) };
     }),
   );
-  const usage = '[[usage:prompt=100 completion=10 cached=40]]';
+  const hello = 'Hello [[fault:usage prompt=100 completion=10 cached=40]]';
   const claude = { model: 'claude-sonnet-4-5', max_tokens: 32 };
   const calls: [string, object][] = [
-    [path, chat(`Hello ${usage}`)],
-    [path, chat(`Hello ${usage}`, { stream: true })],
+    [path, chat(hello)],
+    [path, chat(hello, { stream: true })],
     ['/v1/responses', { model: 'gpt-4o-mini', input: 'Hello', max_output_tokens: 32 }],
     ['/v1/messages', { ...claude, messages: [{ role: 'user', content: 'Hello' }] }],
     ['/v1/embeddings', { model: 'text-embedding-3-small', input: 'Hello '.repeat(200) }],
@@ -247,10 +247,9 @@ test('each organization is charged by its factor, on every route and in streams'
     const [[held, cost] = [0n, 0n]] = paid;
     for (const [n, { price_factor }] of orgs.entries()) {
       const percent = BigInt(Math.round(price_factor * 100));
-      // Of whole nanos at the list's price a hold is rounded up, a cost half up.
-      const of_hold = (held * percent + 99n) / 100n;
-      const of_cost = (cost * percent + 50n) / 100n;
-      expect([cost > 0n, route, paid[n]]).toEqual([true, route, [of_hold, of_cost]]);
+      // A hold is rounded up, a cost half up.
+      const due = [(held * percent + 99n) / 100n, (cost * percent + 50n) / 100n];
+      expect([cost > 0n, route, paid[n]]).toEqual([true, route, due]);
     }
   }
 });

@@ -15,7 +15,7 @@ export function Bill({ story }: { story: Story }) {
     return (
       <>
         <Text c="dimmed">Nothing.</Text>
-        <ByOwnKey story={story} />
+        <Factor story={story} />
       </>
     );
   const { currency, actual_cost } = settlement;
@@ -62,7 +62,7 @@ export function Bill({ story }: { story: Story }) {
           </Table.Tbody>
         </Table>
       </Table.ScrollContainer>
-      <ByOwnKey story={story} />
+      <Factor story={story} />
       {!adds_up && (
         <Alert color="red">
           The lines add up to {sum} {currency}, but the call was settled at{' '}
@@ -73,10 +73,15 @@ export function Bill({ story }: { story: Story }) {
   );
 }
 
-/** Whose key served, where it is the organization's own. */
-function ByOwnKey({ story: { own_keys, provider_key_id } }: { story: Story }) {
+/** What the prices of the list were multiplied with, and whose key served. */
+function Factor({ story: { own_keys, provider_key_id, price_factor } }: { story: Story }) {
   const key = own_keys?.find((one) => one.provider_key_id === provider_key_id);
-  if (key === undefined) return null;
+  if (key === undefined)
+    return price_factor === null ? null : (
+      <Text c="dimmed" size="sm">
+        Your organization paid × {price_factor} of the price list.
+      </Text>
+    );
   return (
     <Text c="dimmed" size="sm">
       Served by your organization's own key of {key.provider}: prices are × {key.price_factor}, but

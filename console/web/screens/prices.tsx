@@ -1,12 +1,25 @@
-import { Tabs } from '@mantine/core';
+import { Tabs, Text } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { reading } from '../api/queries';
 import { oneOf, text, useFilters } from '../fields/filters';
 import { Page } from '../parts/page';
 import { Catalog } from '../prices/catalog';
 import { Catalogs } from '../prices/catalogs';
 import { Rates } from '../prices/rates';
-import { useMe } from '../session/me';
+import { may, useMe } from '../session/me';
 
 const shape = { tab: oneOf('prices', 'catalogs', 'rates'), q: text };
+
+/** What the viewer's organization pays of the list, for whoever sees its money. */
+function OwnFactor() {
+  const me = useMe();
+  const { data } = useQuery({
+    ...reading('GET /api/wallet-settings/:id', { names: { id: me.acting_org ?? '' } }),
+    enabled: me.acting_org !== null && may(me, 'org:billing'),
+  });
+  if (data === undefined || data.price_factor === 1) return null;
+  return <Text mb="sm">Your organization pays × {data.price_factor} of each price.</Text>;
+}
 
 /** What models cost; operators set prices and exchange rates, and try a change before. */
 export function Prices() {
@@ -40,7 +53,10 @@ export function Prices() {
           </Tabs.Panel>
         </Tabs>
       ) : (
-        catalog
+        <>
+          <OwnFactor />
+          {catalog}
+        </>
       )}
     </Page>
   );

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { type Answer, type Body, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { locale } from '../base/locale';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { act } from '../parts/act';
@@ -64,6 +65,16 @@ function WalletRules({ id }: { id: string }) {
   );
 }
 
+/** What a factor makes of the price list. */
+function factorWords(factor: number): string {
+  if (factor === 0) return 'Calls are free of charge.';
+  if (factor === 1) return 'Calls cost what the price list says.';
+  const per_cent = count.format(Math.abs(factor - 1) * 100);
+  return `Calls cost ${per_cent} per cent ${factor < 1 ? 'less' : 'more'} than the price list says.`;
+}
+
+const count = new Intl.NumberFormat(locale, { maximumFractionDigits: 4 });
+
 function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_locked: boolean }) {
   const [change, setChange] = useState<Change>({});
   const [is_busy, setBusy] = useState(false);
@@ -71,7 +82,9 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
   const set = (one: Change) => setChange({ ...change, ...one });
   // What was typed, whole or not; only what is a number is a change.
   const [typed, setTyped] = useState<Record<string, string>>({});
-  const number = (name: 'reserve_buffer_pct' | 'low_balance_threshold' | 'ticket_ttl_seconds') => ({
+  const number = (
+    name: 'reserve_buffer_pct' | 'low_balance_threshold' | 'ticket_ttl_seconds' | 'price_factor',
+  ) => ({
     value: typed[name] ?? settings[name],
     onChange: (text: string) => {
       setTyped({ ...typed, [name]: text });
@@ -114,6 +127,12 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
         <AmountInput
           label="Held above the estimate, in per cent"
           {...number('reserve_buffer_pct')}
+        />
+        <AmountInput
+          label="Factor on prices"
+          description={factorWords(now.price_factor)}
+          digits={6}
+          {...number('price_factor')}
         />
         <AmountInput
           label="A ticket stays open for, in seconds"

@@ -3,7 +3,7 @@ import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
 import { settled } from '../../support/console/look';
 import { makeCall, makeOrganization } from '../../support/console/organization';
-import { api, demo, picture, visit } from '../../support/console/visitor';
+import { api, ask, demo, picture, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';
 
 let browser: Browser;
@@ -100,4 +100,40 @@ test('an operator sets a rate; members see prices and no rates', async () => {
   expect(await other.page.getByRole('tab').count()).toBe(0);
   expect(await other.page.getByRole('button', { name: 'Change' }).count()).toBe(0);
   await other.context.close();
+});
+
+test('an operator gives an organization a discount, which its billing people see beside prices and calls', async () => {
+  const org = await makeOrganization('Discounted', 5);
+  const operator = await visit(browser, { role: 'platform_admin' });
+  expect(await ask(operator.page, 'PUT', '/api/session/org', { org_id: org.id })).toBe(204);
+  await operator.page.goto('/settings?tab=organization');
+  const factor = operator.page.getByLabel('Factor on prices');
+  expect(await factor.inputValue()).toBe('1');
+  await operator.page.getByText('Calls cost what the price list says.').waitFor();
+  await factor.fill('0.76');
+  await operator.page.getByText('Calls cost 24 per cent less').waitFor();
+  await picture(operator.page, 'settings-factor');
+  await operator.page.getByRole('button', { name: 'Save', exact: true }).click();
+  await operator.page.getByText('The settings are saved.').waitFor();
+
+  const id = await makeCall(org, 'What does this cost?');
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  const settlement = () =>
+    api<{ settlement: object | null }>(org.keys.billing_admin, 'GET', `/v1/requests/${id}`);
+  await until(async () => (await settlement()).settlement !== null);
+  await page.goto(`/requests/${id}`);
+  await page.getByText('Your organization paid × 0.76 of the price list.').waitFor();
+  await page.getByRole('table', { name: 'Price lines' }).waitFor();
+  expect(await page.getByText('The lines add up to').count()).toBe(0);
+  await page.goto('/prices');
+  await page.getByText('Your organization pays × 0.76 of each price.').waitFor();
+  await page.goto('/settings?tab=organization');
+  expect(await page.getByLabel('Factor on prices').inputValue()).toBe('0.76');
+  expect(await page.getByLabel('Factor on prices').isEditable()).toBe(false);
+  expect(await violations(page)).toEqual([]);
+  expect([...complaints, ...operator.complaints]).toEqual([]);
+  await operator.context.close();
+  await context.close();
 });
