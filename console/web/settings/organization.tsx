@@ -130,7 +130,7 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
         />
         <AmountInput
           label="Factor on prices"
-          description={factorWords(now.price_factor)}
+          description={factorWords(now.price_factor ?? settings.price_factor)}
           digits={6}
           {...number('price_factor')}
         />
