@@ -18,6 +18,7 @@ import * as refunds from '../domain/payments/refunds';
 import * as paymentSteps from '../domain/payments/steps';
 import { check } from '../domain/prices/check';
 import { servedBy } from '../domain/prices/served';
+import { isFault } from '../domain/prices/told-costs';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
 import * as storedAnswers from '../domain/stored-answers';
@@ -223,11 +224,13 @@ function upkeepActivities(db: Db) {
 async function checkPrices(db: Db) {
   const { served } = servedBy((await configs.current(db))?.config);
   const found = await check(db, [await builtInCatalog()], served);
+  const off = found.told_costs.filter(isFault).slice(0, PRICES_SHOWN_MAX);
   const shown = {
     unpriced: found.unpriced.slice(0, PRICES_SHOWN_MAX),
     differs: found.differs.slice(0, PRICES_SHOWN_MAX).map(({ name }) => name),
     by_hand: found.by_hand.length,
     old: found.old,
+    told_costs: off.map(({ name, ratio }) => ({ name, ratio })),
     faults: found.faults,
   };
   await events.tellPrices(db, shown);

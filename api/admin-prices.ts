@@ -14,6 +14,7 @@ import * as imports from '../domain/prices/imports';
 import { makePlan, nameOf, type Plan, type Served } from '../domain/prices/plan';
 import { seller_names, sellerOf } from '../domain/prices/sellers';
 import { type ServedModels, servedBy } from '../domain/prices/served';
+import { COST_DAYS, COST_DAYS_MAX } from '../domain/prices/told-costs';
 import { undo } from '../domain/prices/undo';
 import type { Db } from '../domain/sql';
 import { catalogOf } from '../price-catalogs/given';
@@ -29,13 +30,14 @@ const usage = `Say one of:
   prices diff PLAN                                                     what the plan would change by now
   prices apply PLAN [--yes] [--take provider/model]... [--free provider/model]... [--skip-asking]
   prices undo IMPORT                                                   "prices list" shows imports
-  prices check [--from ...]... [--targets gateway.yaml]...             exits 1 if something is to be mended`;
+  prices check [--from ...]... [--targets gateway.yaml]... [--days 1]  exits 1 if something is to be mended`;
 
 const many = { type: 'string', multiple: true } as const;
 const flag = { type: 'boolean' } as const;
 const options = {
   ...{ from: many, targets: many, provider: many, factor: many, take: many, free: many },
   ...{ out: { type: 'string', default: 'prices-plan.json' } as const },
+  ...{ days: { type: 'string', default: String(COST_DAYS) } as const },
   ...{ all: flag, yes: flag, 'skip-asking': flag },
 };
 
@@ -265,9 +267,15 @@ async function list(db: Db, print: Print): Promise<number> {
   return 0;
 }
 
+function daysOf({ days }: Values): number {
+  const count = /^\d{1,3}$/.test(days) ? Number(days) : 0;
+  if (count >= 1 && count <= COST_DAYS_MAX) return count;
+  throw new ConfigError(`--days ${days}: say a number from 1 to ${COST_DAYS_MAX}.`);
+}
+
 async function report(db: Db, values: Values, print: Print): Promise<number> {
   const { served } = await servedOf(db, values);
-  const found = await check(db, await catalogsOf(values), served);
+  const found = await check(db, await catalogsOf(values), served, daysOf(values));
   for (const line of checkLines(found, served.length)) print(line);
   return found.faults === 0 && served.length > 0 ? 0 : 1;
 }

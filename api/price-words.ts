@@ -1,6 +1,7 @@
 import type { PriceCheck } from '../domain/prices/check';
 import type { AmountChange, Diff, DiffRow } from '../domain/prices/diff';
 import { nameOf } from '../domain/prices/plan';
+import { isFault, type ToldCost } from '../domain/prices/told-costs';
 
 // How a terminal shows plans and checks of prices.
 
@@ -90,6 +91,22 @@ function words({ amount, was, now, percent }: AmountChange): string {
   return `${amount} ${was ?? 'none'} → ${now ?? 'none'}${percent === null ? '' : ` (${percent} %)`}`;
 }
 
+const standings: Record<ToldCost['standing'], string> = {
+  close: 'as charged',
+  below: 'less is charged than the provider takes',
+  above: 'more is charged than the provider takes',
+  few: 'too few calls to say more',
+};
+
+/** What a provider says of its calls, beside what they were charged. */
+function costLine(one: ToldCost, days: number): string {
+  const { name, calls, ours_usd, theirs_usd, ratio, standing, is_decided } = one;
+  const times = ratio === null ? '' : ` (${ratio})`;
+  const decided = standing === 'above' && is_decided ? ', as somebody decided' : '';
+  const warned = isFault(one) ? 'Warning: ' : '';
+  return `${warned}${name}: ${ours_usd} USD charged, ${theirs_usd} by its provider${times}, calls ${calls}, days ${days}: ${standings[standing]}${decided}.`;
+}
+
 /** What is wrong with prices, in lines. */
 export function checkLines(found: PriceCheck, served: number): string[] {
   return [
@@ -101,6 +118,7 @@ export function checkLines(found: PriceCheck, served: number): string[] {
       ({ name, catalog, changes }) =>
         `${name}, by hand: ${changes.map(words).join(', ')}  [${catalog}]`,
     ),
+    ...found.told_costs.map((one) => costLine(one, found.cost_days)),
     ...found.old.map((line) => `${line}.`),
     ...(served === 0
       ? [

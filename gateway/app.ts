@@ -85,12 +85,14 @@ function decoded(text: string): string {
 }
 
 async function answerHealth(ctx: Context, gateway: Gateway): Promise<void> {
-  const { version } = gateway.snapshot;
+  const { snapshot, unsound_costs } = gateway;
+  const { version } = snapshot;
   // Kept for a minute; a control plane that is away holds up no probe.
   const unpriced = await within(PRICES_MS, missingPrices(gateway)).catch(() => undefined);
   ctx.body = {
     ...{ status: 'ok', version: API_VERSION, config_hash: version },
     ...(unpriced === undefined || unpriced.length === 0 ? {} : { unpriced_models: unpriced }),
+    ...(unsound_costs.size === 0 ? {} : { unsound_costs: Object.fromEntries(unsound_costs) }),
   };
 }
 

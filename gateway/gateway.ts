@@ -49,6 +49,7 @@ export async function openGateway({
     sound: openSound(),
     events: openEvents(control_plane, log),
     refusals: createRefusalCounts(),
+    unsound_costs: new Map(),
     limits,
     telemetry: openTelemetry({ limits, log, sample_ratio }),
     log,

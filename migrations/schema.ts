@@ -42,6 +42,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
       '0098',
       '0099',
       '0104',
+      '0106',
     ],
   },
   { title: 'Stored ids', files: ['0028'] },

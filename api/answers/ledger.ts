@@ -90,6 +90,12 @@ export const story = z.strictObject({
   usage: z.record(z.string(), z.union([z.number(), z.string()])).nullable(),
   usage_source: z.string().nullable(),
   price_lines: priceSheet.shape.lines.describe('They add up to the cost.'),
+  provider_cost_usd: z
+    .string()
+    .nullable()
+    .describe(
+      'USD, as the provider itself says that the call cost: for platform admins, and for calls by an own key of the organization.',
+    ),
   settlement: z.strictObject({ actual_cost: money, currency: id, settled_at: time }).nullable(),
   transactions: z.array(entry),
   events: z

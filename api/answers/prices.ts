@@ -169,5 +169,23 @@ export const priceCheck = z.strictObject({
   by_hand: z.array(z.strictObject({ name: z.string(), catalog: z.string(), changes })),
   unknown: z.array(z.string()).describe('Priced, and known to no catalog.'),
   old: z.array(z.string()),
+  told_costs: z
+    .array(
+      z.strictObject({
+        name: z.string(),
+        calls: z.int(),
+        ours_usd: z.string().describe('What the calls cost by the price list.'),
+        theirs_usd: z.string().describe('What their provider says that they cost.'),
+        ratio: z.string().nullable().describe('Ours by theirs; null if theirs is zero.'),
+        standing: z
+          .enum(['close', 'below', 'above', 'few'])
+          .describe('From 2 % on it is below or above, with at least 5 calls.'),
+        is_decided: z
+          .boolean()
+          .describe('Set by hand, or with a factor: to be above is no fault then.'),
+      }),
+    )
+    .describe('Without calls by own keys of organizations.'),
+  cost_days: z.int(),
   faults: z.int(),
 });

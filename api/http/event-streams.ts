@@ -30,6 +30,8 @@ export interface Follower {
   action: string | undefined;
   /** Whose events it shows; undefined sees all of these types. */
   own: Own | undefined;
+  /** It is shown what calls cost the platform at its providers. */
+  sees_costs: boolean;
   /** Everything up to here is read. */
   place: Place;
   /** Shows events. Resolves once it takes more; false if it has gone. */

@@ -16,7 +16,7 @@ import type {
   Units,
   Usage,
 } from '../../domain/ledger/calls';
-import { TAG_LENGTH_MAX, TAGS_MAX } from '../../domain/ledger/calls';
+import { PROVIDER_COST_MAX_USD, TAG_LENGTH_MAX, TAGS_MAX } from '../../domain/ledger/calls';
 import type { CallerBody, PersonBody, VerifyBody } from '../../domain/people/identity';
 import type { TraceMembers } from '../../domain/trace';
 import type { Members } from '../http/fields';
@@ -187,6 +187,15 @@ export const settleBody = z.strictObject({
   provider_key_id: id.optional().describe("The own key that served; absent: the platform's."),
   usage: usage.optional(),
   usage_source: z.enum(['upstream', 'estimated']).optional(),
+  provider_cost_usd: z
+    .string()
+    .regex(/^\d{1,5}(?:\.\d{1,80})?$/, 'must be an amount of USD as decimal text')
+    .refine(
+      (amount) => Number(amount) <= PROVIDER_COST_MAX_USD,
+      `must be at most ${PROVIDER_COST_MAX_USD}`,
+    )
+    .optional()
+    .describe('What the provider says that the call cost: kept and compared, never charged.'),
   stored_ids: z
     .array(
       z.strictObject({

@@ -96,11 +96,16 @@ function visibleTo(principal: Principal): readonly string[] {
   return sees_all ? events.types : events.billingTypes;
 }
 
+function shownTo(principal: Principal, event: events.Event): events.Event {
+  return isPlatformAdmin(principal) ? event : events.forOrganization(event);
+}
+
 async function list(ctx: Ctx, { limit, cursor, ...asked }: z.infer<typeof listed>) {
   if (cursor !== undefined) events.timeOfId(cursor, 'cursor');
   const page = await events.list(ctx.db, await filterOf(ctx, asked), { limit, cursor });
   // Pages follow a cursor, and nothing counts the events of 90 days; the rest is as in every list.
-  return { ...page, has_more: page.next_cursor !== null };
+  const found = page.events.map((event) => shownTo(ctx.principal, event));
+  return { ...page, events: found, has_more: page.next_cursor !== null };
 }
 
 async function show(ctx: Ctx, { id: event_id, org_id }: z.infer<typeof shown>) {
@@ -108,7 +113,7 @@ async function show(ctx: Ctx, { id: event_id, org_id }: z.infer<typeof shown>) {
   // An id is enough for those who may read any.
   if (org_id === undefined && isPlatformAdmin(principal))
     return events.get(db, event_id, { org_id: null, visible: visibleTo(principal) });
-  return events.get(db, event_id, await filterOf(ctx, { org_id }));
+  return shownTo(principal, await events.get(db, event_id, await filterOf(ctx, { org_id })));
 }
 
 const RECONNECT_MS = 2_000;
@@ -150,8 +155,16 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
   res.on('error', () => undefined);
   const { org_id, action, own } = filter;
   const types = typesOf(filter);
-  const show = (page: readonly events.Event[]) => showOn(res, page);
-  const follower: Follower = { org_id, types, action, own, place, show, end };
+  const follower: Follower = {
+    sees_costs: isPlatformAdmin(principal),
+    org_id,
+    types,
+    action,
+    own,
+    place,
+    show,
+    end,
+  };
   const leave = ctx.event_streams.follow(follower);
   let timer = beatLater();
 
@@ -161,6 +174,10 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
       await beat(ctx, follower, asked);
       if (!res.writableEnded && !res.destroyed) timer = beatLater();
     }, HEARTBEAT_MS).unref();
+  }
+
+  function show(page: readonly events.Event[]): true | Promise<boolean> {
+    return showOn(res, follower.sees_costs ? page : page.map(events.forOrganization));
   }
 
   function end(error?: unknown): void {
@@ -192,6 +209,7 @@ async function beat(ctx: Ctx, follower: Follower, asked: z.infer<typeof followed
     const filter = await followedBy({ db: ctx.db, principal }, asked);
     follower.types = typesOf(filter);
     follower.own = filter.own;
+    follower.sees_costs = isPlatformAdmin(principal);
     if (filter.org_id !== follower.org_id) follower.end();
     else ctx.http.res.write(': still here\n\n');
   } catch (error) {

@@ -112,5 +112,7 @@ async function listHolds(ctx: Ctx, { id: wallet_id, status: _, ...part }: z.infe
 }
 
 async function showRequest(ctx: Ctx, { id: request_id, org_id }: z.infer<typeof request>) {
-  return storyOf(ctx.db, request_id, await viewer(ctx.db, ctx.principal, org_id));
+  const { db, principal } = ctx;
+  const looking = await viewer(db, principal, org_id);
+  return storyOf(db, request_id, { ...looking, is_platform: isPlatformAdmin(principal) });
 }

@@ -7,6 +7,7 @@ import * as imports from '../../domain/prices/imports';
 import { makePlan, type Plan } from '../../domain/prices/plan';
 import { seller_names, sellerOf } from '../../domain/prices/sellers';
 import { servedBy } from '../../domain/prices/served';
+import { COST_DAYS, COST_DAYS_MAX } from '../../domain/prices/told-costs';
 import { undo } from '../../domain/prices/undo';
 import type { Db } from '../../domain/sql';
 import { builtInCatalog } from '../../price-catalogs/built-in';
@@ -31,6 +32,15 @@ const taken = z.strictObject({
   take: named.describe('`provider/model`: rows that ask, or that replace a price by hand.'),
   free: named.describe('`provider/model`: models without a listed amount that cost nothing.'),
   skip_asking: z.boolean().default(false).describe('Leave what asks as it is.'),
+});
+const checked = z.strictObject({
+  days: z.coerce
+    .number<number>()
+    .int()
+    .min(1)
+    .max(COST_DAYS_MAX)
+    .default(COST_DAYS)
+    .describe('Of so many days costs are compared.'),
 });
 const one = z.strictObject({ id });
 
@@ -93,9 +103,10 @@ export const priceImportRoutes = [
     method: 'get',
     path: '/v1/admin/price-check',
     access: platformAdmin,
-    input: nothing,
+    input: checked,
     handler: compareAll,
-    summary: 'Served models without a price, and prices that the catalog inside lists otherwise.',
+    summary:
+      'Served models without a price, prices that the catalog inside lists otherwise, and what providers say that calls cost.',
     answer: answers.priceCheck,
   }),
 ];
@@ -136,9 +147,9 @@ function giveBack({ db, principal }: Ctx, input: z.infer<typeof one>) {
   return undo(db, input.id, principal.user_id ?? principal.id);
 }
 
-async function compareAll({ db }: Ctx) {
+async function compareAll({ db }: Ctx, { days }: z.infer<typeof checked>) {
   const { served } = await servedByGateways(db);
-  return check(db, [await builtInCatalog()], served);
+  return check(db, [await builtInCatalog()], served, days);
 }
 
 /** The models of the configuration that gateways take from here; none if they run their files. */

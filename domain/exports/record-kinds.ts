@@ -9,7 +9,13 @@ const event = columns([
   ['request_id', 'text', 'e.request_id'],
   ['trace_label', 'text', 'e.trace_label'],
   ['created_at', 'time', 'e.created_at'],
-  ['payload', 'json', 'e.payload'],
+  // As `forOrganization` of domain/events.ts shows it.
+  [
+    'payload',
+    'json',
+    `case when :org_id::text is null or e.payload ->> 'provider_key_id' is not null then e.payload
+       else e.payload - 'provider_cost_usd' end`,
+  ],
 ]);
 
 /** The events that were visible as the export was made. */

@@ -214,11 +214,16 @@ export interface Settle extends TraceMembers {
   /** Absent only with the outcome `canceled`: nothing was used. */
   usage?: Usage | undefined;
   usage_source?: 'upstream' | 'estimated' | undefined;
+  /** What the provider says that the call cost: USD as exact decimal text. No money follows it. */
+  provider_cost_usd?: string | undefined;
   /** What the provider keeps of the answer. */
   stored_ids?: readonly StoredId[] | undefined;
   /** Asks for the `price_lines` too. */
   with_cost?: boolean | undefined;
 }
+
+/** No provider's figure of what one call cost is above this; it is a mistake. In USD. */
+export const PROVIDER_COST_MAX_USD = 10_000;
 
 /** A settle as it is sent: the API finds the organization of a `reservation_id`. */
 export type SettleBody = Omit<Settle, 'org_id'> & Some<Pick<Settle, 'org_id'>>;

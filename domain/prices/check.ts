@@ -2,6 +2,7 @@ import { type Db, many } from '../sql';
 import type { Catalog } from './catalogs/catalog';
 import { type AmountChange, diff } from './diff';
 import { covers, labelOf, makePlan, nameOf, type Served } from './plan';
+import { COST_DAYS, isFault, type ToldCost, toldCosts } from './told-costs';
 
 /** How prices stand against catalogs. Names are `provider/model`. */
 export interface PriceCheck {
@@ -16,6 +17,9 @@ export interface PriceCheck {
   unknown: string[];
   /** Catalogs older than 30 days, in words. */
   old: string[];
+  /** What providers say that the calls of the last `cost_days` cost, beside what we charged. */
+  told_costs: ToldCost[];
+  cost_days: number;
   /** What has to be mended: exit code 1 of `prices check`. Age counts for named sources only. */
   faults: number;
 }
@@ -23,11 +27,15 @@ export interface PriceCheck {
 const OLD_DAYS = 30;
 const DAY_MS = 86_400_000;
 
-/** Compares the prices in force with catalogs. `served` are checked for a price. */
+/**
+ * Compares the prices in force with catalogs, and what calls were charged with what their providers
+ * say that they cost. `served` are checked for a price.
+ */
 export async function check(
   db: Db,
   catalogs: readonly Catalog[],
   served: readonly Served[],
+  cost_days: number = COST_DAYS,
 ): Promise<PriceCheck> {
   const priced = await many<{ provider: string; model: string }>(
     db,
@@ -44,6 +52,7 @@ export async function check(
   const refused = served.filter((one) => !priced.some((price) => covers(price, one)));
   const unpriced = [...new Set(refused.map(nameOf))].sort();
   const differs = moved.filter(({ group }) => group !== 'kept');
+  const told_costs = await toldCosts(db, cost_days);
   const ages = catalogs.map(({ source, is_built_in = false }) => ({
     ...{ source, is_built_in, days: ageOf(source.dated) },
   }));
@@ -60,7 +69,10 @@ export async function check(
       .map(({ changes, catalog, ...row }) => ({ name: nameOf(row), catalog, changes })),
     unknown: missing.map(nameOf),
     old: old.map(({ source, days }) => `${labelOf(source)} is ${days} days old`),
-    faults: unpriced.length + differs.length + named_and_old.length,
+    told_costs,
+    cost_days,
+    faults:
+      unpriced.length + differs.length + named_and_old.length + told_costs.filter(isFault).length,
   };
 }
 

@@ -27,6 +27,13 @@ export function shifted(amount: string, places: number): string {
   return text({ digits, places: own - places });
 }
 
+export function plus(amount: string, other: string): string {
+  const a = given(amount);
+  const b = given(other);
+  const places = Math.max(a.places, b.places);
+  return text({ digits: atPlaces(a, places) + atPlaces(b, places), places });
+}
+
 export function times(amount: string, factor: string): string {
   const a = given(amount);
   const b = given(factor);

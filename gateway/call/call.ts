@@ -42,6 +42,8 @@ export interface Gateway {
   limits: Limits;
   telemetry: Telemetry;
   log: Logger;
+  /** How many figures of cost were dropped that are no amount, by provider. */
+  unsound_costs: Map<string, number>;
   /** The calls under way, which a stop waits for. */
   calls: Set<Call>;
   is_draining: boolean;
@@ -85,6 +87,8 @@ export interface Begun {
   failure?: unknown;
   /** The model that the answer names, where that is another one than was asked. */
   answered_model?: string;
+  /** What the provider says that the call cost, in USD. */
+  provider_cost_usd?: string | undefined;
   /** What the last upstream that was asked refused with. */
   provider_failure?: { status: number; code: string | null };
   /** The stored things that its request names, and those that its answer has made. */

@@ -7,6 +7,7 @@ const newer = [
   ['tags'],
   ['with_cost'],
   ['own_keys'],
+  ['provider_cost_usd'],
 ] as const;
 
 /**

@@ -85,7 +85,10 @@ export function createSettlements(batches: Batches, log: Logger, spool?: Spool) 
  * A settlement with no member that an API of the version before refuses. That one knows searches
  * and containers as runs of tools.
  */
-function inOlderWords({ stored_ids: _, ...settlement }: Settle, usage: Usage): Settle {
+function inOlderWords(
+  { stored_ids: _, provider_cost_usd: _cost, ...settlement }: Settle,
+  usage: Usage,
+): Settle {
   const { tool_calls = 0, web_searches = 0, file_searches = 0, containers = 0 } = usage;
   const plain: Usage = {
     prompt_tokens: usage.prompt_tokens,

@@ -36,6 +36,8 @@ export interface Measured {
   sequence_number: number;
   /** What it tells of its bill beside the tokens. */
   seen: Seen;
+  /** What the provider says that it cost: USD as decimal text; `unsound`: no amount. */
+  cost_told: string | undefined;
 }
 
 export const nothing_measured: Measured = {
@@ -54,6 +56,7 @@ export const nothing_measured: Measured = {
   failed: undefined,
   sequence_number: 0,
   seen: nothing_seen,
+  cost_told: undefined,
 };
 
 /** True if what was measured is an answer: output of any kind, its end, or usage that is told. */

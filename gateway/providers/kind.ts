@@ -51,6 +51,14 @@ export interface Unframer {
   end(): Buffer;
 }
 
+/** How a provider says what a call cost. */
+export interface CostTold {
+  /** The figures of a usage object whose sum it is; one that is missing leaves it unknown. */
+  parts: (told: Readonly<Record<string, unknown>>) => readonly unknown[];
+  /** How many places their unit stands behind a USD: 0 for USD themselves. */
+  unit_places: number;
+}
+
 /** How a kind speaks one of its wires. */
 export interface Wire {
   /**
@@ -73,6 +81,8 @@ export interface Wire {
   stream_usage?: boolean;
   /** Its usage object in the words of the wire's maker, where its counts mean something else. */
   usage?: (told: Readonly<Record<string, unknown>>) => Record<string, unknown>;
+  /** How its usage object says what the call cost its account; absent: it does not. */
+  cost?: CostTold;
   /** Members of a body that it refuses and that change no answer: they are left out. */
   drop?: readonly string[];
   /**

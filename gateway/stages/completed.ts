@@ -29,6 +29,7 @@ function completed(call: Funded): EventContent {
       reservation_id: reservation.reservation_id,
       outcome: outcome.outcome,
       usage_source: outcome.usage_source ?? null,
+      provider_cost_usd: call.provider_cost_usd,
       prompt_tokens: outcome.usage?.prompt_tokens ?? 0,
       completion_tokens: outcome.usage?.completion_tokens ?? 0,
       status: answeredStatus(call),

@@ -10,6 +10,7 @@ import { nothing_used } from '../families/usage';
 import type { Candidate } from '../upstreams/target';
 import { bounded, priceOf } from './bounds';
 import { noteAnswered } from './strangers';
+import { noteCost } from './told-costs';
 
 /** The upstream refused or never answered: everything held goes back. */
 export const refused: Outcome = {
@@ -33,6 +34,7 @@ export async function outcomeOf(
   gave_up: boolean,
 ): Promise<Outcome> {
   noteAnswered(call, candidate, measured.model);
+  noteCost(call, candidate, measured.cost_told);
   const outcome = await tokensOf(call, candidate, measured, gave_up);
   if (outcome === refused || outcome.usage === undefined) return outcome;
   return { ...outcome, usage: withFees(outcome.usage, measured, heardBy(candidate, call.demand)) };

@@ -171,6 +171,7 @@ function settle(call: Funded, price: PricedModel, tell?: (cost: Cost) => void): 
       with_cost: tell && true,
       ...servedBy(call, price),
       provider_key_id: call.target.own_key_id,
+      provider_cost_usd: call.provider_cost_usd,
       ...call.outcome,
       ...membersOf(call),
     },

@@ -7,6 +7,7 @@ import type { Begun, Identified, Limited, Routed } from '../call/call';
 import type { IdOwner } from '../call/stored-ids';
 import type { Reader } from '../families/reader';
 import { type NamedMember, namedIds } from '../families/stored';
+import { withCostTold } from '../families/told-cost';
 import type { Wire } from '../providers/kind';
 import { type Body, isObject } from '../wire/values';
 import { serveBy } from './choose';
@@ -99,7 +100,7 @@ export function namesOthers(call: Routed): boolean {
 export function readerOf(call: Routed): Reader {
   const { family, request, target } = call;
   const { keeps } = family;
-  const reader = toldBy(target.wire, family.reader);
+  const reader = withCostTold(target.wire?.cost, toldBy(target.wire, family.reader));
   if (keeps === undefined) return reader;
   const named = new Set(call.named_ids?.map(nameOf));
   const note = (kind: string, id: string): void => {

@@ -1,6 +1,8 @@
 import { answer, relay, relayForm, standIn, type Visit } from './relay';
+import { relayWithCost, tellsCosts } from './told-costs';
 
-// Providers that differ from the sandbox's models in their addresses and keys alone.
+// Providers that differ from the sandbox's models in their addresses and keys, and in what they say of a
+// call's cost.
 
 const families =
   /^\/(\w+)\/.*?((?:\/v1)?\/(?:chat\/completions|responses|messages|messages\/count_tokens|embeddings|completions|moderations|audio\/speech|audio\/transcriptions))(?:\?.*)?$/;
@@ -18,5 +20,8 @@ export async function servePlain(visit: Visit, keys: ReadonlySet<string>): Promi
   const path = `/v1${(found[2] as string).replace(/^\/v1/, '')}`;
   const type = headers['content-type'] ?? '';
   if (type.startsWith('multipart/')) return relayForm(visit, path, type);
-  await relay(visit, path, { ...body, model: standIn(String(body.model)) });
+  const asked = { ...body, model: standIn(String(body.model)) };
+  const kind = found[1] as string;
+  if (tellsCosts(kind)) return relayWithCost(visit, kind, { path, body: asked });
+  await relay(visit, path, asked);
 }

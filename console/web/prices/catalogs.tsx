@@ -112,8 +112,12 @@ function bodyOf({ plan, diff }: Proposal, names: readonly string[], taken: reado
 /** What is served and would be refused, first of all. */
 function Unpriced() {
   const query = useQuery(reading('GET /api/admin/price-check'));
-  const { unpriced = [], differs = [], old = [] } = query.data ?? {};
-  if (unpriced.length + differs.length === 0)
+  const { unpriced = [], differs = [], old = [], told_costs = [] } = query.data ?? {};
+  const below = told_costs.filter(({ standing }) => standing === 'below');
+  const above = told_costs.filter(
+    ({ standing, is_decided }) => standing === 'above' && !is_decided,
+  );
+  if (unpriced.length + differs.length + below.length + above.length === 0)
     return old.length > 0 ? <Text c="dimmed">{old.join('. ')}.</Text> : null;
   return (
     <Alert color="orange" title="To be mended" role="status">
@@ -122,6 +126,16 @@ function Unpriced() {
       )}
       {differs.length > 0 && (
         <Text>Other in the catalog by now: {differs.map(({ name }) => name).join(', ')}.</Text>
+      )}
+      {below.length > 0 && (
+        <Text>
+          Charged below what its provider takes: {below.map(({ name }) => name).join(', ')}.
+        </Text>
+      )}
+      {above.length > 0 && (
+        <Text>
+          Charged above what its provider takes: {above.map(({ name }) => name).join(', ')}.
+        </Text>
       )}
     </Alert>
   );

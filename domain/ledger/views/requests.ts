@@ -1,4 +1,5 @@
 import { AppError } from '../../errors';
+import { forOrganization } from '../../events';
 import { type Db, many, maybe } from '../../sql';
 import type { FrozenKey } from '../calls';
 import { linesOfOne, type PriceLine } from '../price-sheet';
@@ -36,6 +37,11 @@ export interface RequestStory {
   usage: Record<string, number | string> | null;
   usage_source: string | null;
   price_lines: PriceLine[];
+  /**
+   * What the provider says that it cost, in USD; null: it says nothing, or the viewer is not of the
+   * platform and no own key served.
+   */
+  provider_cost_usd: string | null;
   settlement: { actual_cost_nanos: bigint; currency: string; settled_at: Date } | null;
   transactions: Entry[];
   /** Of the 90 days that they are kept; the gateway's own tells of attempts and what failed. */
@@ -81,7 +87,11 @@ type Reserved = Omit<
  * The story of a call by its request_id. Throws `not_found` unless the viewer bills, made the call
  * or leads the team that it was made for.
  */
-export async function storyOf(db: Db, request_id: string, viewer: Viewer): Promise<RequestStory> {
+export async function storyOf(
+  db: Db,
+  request_id: string,
+  viewer: Viewer & { is_platform?: boolean },
+): Promise<RequestStory> {
   const bindings = { request_id, org_id: viewer.org_id, ...seenBy(viewer) };
   const call = await maybe<Reserved>(
     db,
@@ -90,21 +100,23 @@ export async function storyOf(db: Db, request_id: string, viewer: Viewer): Promi
        (select jsonb_agg(f - 'price_version_id') from jsonb_array_elements(r.fallbacks) as f) as fallbacks,
        r.own_keys, r.provider_key_id, trim_scale(charged_factor(r, r.settled_provider))::text as price_factor, r.wallet_id, r.wallet_owner_type, r.estimated_nanos as estimated_cost_nanos, r.held_nanos as reserved_amount_nanos, r.currency,
        r.exchange_rate::float as exchange_rate, r.max_completion_tokens, r.expires_at, r.cost_ticket_id, r.usage, r.usage_source,
-       r.actual_cost_nanos, r.closed_at
+       r.provider_cost_usd::text as provider_cost_usd, r.actual_cost_nanos, r.closed_at
      from reservations r where r.org_id = :org_id and r.request_id = :request_id and ${isSeen}`,
     bindings,
   );
   const ticket = await ticketOf(db, bindings, call?.cost_ticket_id ?? null);
   if (call === undefined) return storyOfTicket(db, viewer.org_id, request_id, ticket);
-  const { id, org_id } = call;
+  const { id, org_id, provider_cost_usd, provider_key_id } = call;
+  const { is_platform = false } = viewer;
   return {
     ...askedIn(call),
     hold: holdOf(call),
     cost_ticket: ticket === undefined ? null : shownTicket(ticket),
     price_lines: await linesOfOne(db, org_id, id),
+    provider_cost_usd: is_platform || provider_key_id !== null ? provider_cost_usd : null,
     settlement: settlementOf(call),
     transactions: await entriesOf(db, id, viewer),
-    events: await eventsOf(db, org_id, request_id),
+    events: await eventsOf(db, { org_id, request_id, is_platform }),
   };
 }
 
@@ -192,18 +204,23 @@ async function storyOfTicket(
     ...{ session_id, tags, family, provider, model, ...none, usage_source: null, hold: null },
     cost_ticket: shownTicket(ticket),
     price_lines: [],
+    provider_cost_usd: null,
     settlement: null,
     transactions: [],
-    events: await eventsOf(db, org_id, request_id),
+    events: await eventsOf(db, { org_id, request_id, is_platform: false }),
   };
 }
 
 const EVENTS_MAX = 50;
 
-function eventsOf(db: Db, org_id: string, request_id: string) {
-  return many<RequestStory['events'][number]>(
+async function eventsOf(
+  db: Db,
+  { is_platform, ...of }: { org_id: string; request_id: string; is_platform: boolean },
+) {
+  const rows = await many<RequestStory['events'][number]>(
     db,
     `select id, type, created_at, payload from events where request_id = :request_id and org_id = :org_id order by id limit :limit`,
-    { org_id, request_id, limit: EVENTS_MAX },
+    { ...of, limit: EVENTS_MAX },
   );
+  return is_platform ? rows : rows.map(forOrganization);
 }

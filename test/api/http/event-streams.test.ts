@@ -61,6 +61,7 @@ test('a stream that resumes far back holds up none that is nearer, however many 
       types: new Set(['wallet.balance_low']),
       action: undefined,
       own: undefined,
+      sees_costs: false,
       place,
       show() {
         seen.add(name);

@@ -41,6 +41,7 @@ export const settle = fc.record({
   model: seldom(fc.constantFrom('plain', 'fees'), 5),
   source: seldom(fc.constantFrom('upstream', 'estimated'), 2),
   by_own: fc.boolean(),
+  told: seldom(fc.constantFrom('0', '0.0012', '12.5'), 2),
 });
 export const command = fc.oneof(
   { weight: 5, arbitrary: fc.record({ do: fc.constant('call' as const), reserve }) },

@@ -185,6 +185,7 @@ function settleOf(world: World, given: Given<typeof settle>): calls.Settle | und
     usage: given.prompt > (given.outcome === 'completed' ? 4 : 40) ? usage(counts) : undefined,
     usage_source: given.source,
     provider_key_id: given.by_own ? world.own_key : undefined,
+    provider_cost_usd: given.told,
     ...(given.model && { provider: 'openai', model: given.model }),
   });
 }

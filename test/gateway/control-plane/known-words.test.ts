@@ -5,6 +5,7 @@ import type { BatchItem, BatchLine } from '../../../domain/ledger/calls';
 import { listen } from '../../../runtime/listen';
 import { API_VERSION } from '../../../runtime/version';
 import { chat, lastCharge, openWorld, post, type World } from '../../support/gateway';
+import { openScripted } from '../../support/upstream';
 
 // A control plane of the version before refuses members that it does not know; nothing is lost of
 // the calls of a gateway that runs before it.
@@ -66,7 +67,7 @@ interface Body {
   items?: BatchItem[];
 }
 
-const newer = ['trace_label', 'identity_proof_method', 'tags', 'with_cost'];
+const newer = ['trace_label', 'identity_proof_method', 'tags', 'with_cost', 'provider_cost_usd'];
 
 /** The first member that the older API does not know. */
 const newIn = (body: object) => Object.keys(body).find((name) => newer.includes(name));
@@ -96,6 +97,28 @@ test('calls reserve and settle to their real cost, and a ticket is redeemed', as
   expect(again.status).toBe(402);
   await gateway.close();
   expect(taken).toEqual(['reserve', 'settle', 'reserve', 'redeem']);
+});
+
+test('a settlement with the figure of its provider is made without it, at its real cost', async () => {
+  const usage = { prompt_tokens: 1_000, completion_tokens: 10, total_tokens: 1_010, cost: 0.5 };
+  const message = { role: 'assistant', content: 'Hi' };
+  const upstream = await openScripted();
+  const answer = { choices: [{ index: 0, message, finish_reason: 'stop' }], usage };
+  upstream.play([JSON.stringify(answer)], 'application/json');
+  const target = { id: 'or', kind: 'openrouter', provider: 'openai', models: ['gpt-4o-mini'] };
+  const auth = { key_env: 'TEST_MODELS_KEY' };
+  const targets = [{ ...target, base_url: `${upstream.url}/v1`, auth }];
+  const settings = { providers: { targets } };
+  const gateway = await world.openGateway({ api_urls: [older_url], settings });
+  taken.length = 0;
+  const { status } = await post(`${gateway.url}/v1/chat/completions`, world.key, chat('Hello'));
+  expect(status).toBe(200);
+  const charge = await lastCharge(world, world.org.org_id);
+  expect(charge).toMatchObject({ status: 'settled', usage_source: 'upstream' });
+  expect(charge.actual_cost_nanos).toBe(156_000n);
+  await gateway.close();
+  await upstream.close();
+  expect(taken).toEqual(['reserve', 'settle']);
 });
 
 test('a call with tags that asks for its cost goes on without them, and is told the cost alone', async () => {

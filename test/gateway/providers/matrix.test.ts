@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { parse } from 'yaml';
 import { blankPrice } from '../../../domain/ledger/pricing';
+import { one } from '../../../domain/sql';
 import { shapeOf, spokenBy, type TargetSettings } from '../../../gateway/config/targets';
 import type { Served } from '../../../gateway/providers/kind';
 import { kinds } from '../../../gateway/providers/table';
@@ -159,6 +160,15 @@ test('there is a target of each kind', () => {
   expect([...found].sort()).toEqual([...kinds.keys()].sort());
 });
 
+/** What the provider said that the newest call cost. */
+async function told(): Promise<string | null> {
+  const row = await one<{ told: string | null }>(
+    world.api.db,
+    `select provider_cost_usd::text as told from reservations order by created_at desc, id desc limit 1`,
+  );
+  return row.told;
+}
+
 const cases = rows.flatMap((row) =>
   familiesOf(row).map((family) => [row.id, family, row] as const),
 );
@@ -170,6 +180,8 @@ test.each(cases)('%s serves %s: whole, in a stream, refused and cut', async (id,
   const whole = await ask(model, family, 'Hello', false);
   expect([whole.status, whole.status === 200 ? '' : whole.text]).toEqual([200, '']);
   if (!is_free) expect((await charge()).actual_cost_nanos).toBeGreaterThan(0n);
+  const tells = row.kind === 'openrouter' || row.kind === 'xai';
+  expect([tells, await told()]).toEqual([tells, tells ? expect.stringMatching(/^0\.0000/) : null]);
   const [, , streams] = requests[family](model, '');
   if (!streams) return;
   const streamed = await ask(model, family, 'Hello', true);
@@ -177,6 +189,7 @@ test.each(cases)('%s serves %s: whole, in a stream, refused and cut', async (id,
   expect(streamed.text).toMatch(/Hello/);
   const { actual_cost_nanos, outcome } = await charge();
   expect([actual_cost_nanos > 0n, outcome]).toEqual([true, 'completed']);
+  if (tells) expect(await told()).toMatch(/^0\.0000/);
   const refused = await ask(model, family, '[[fault:error status=400]]', false);
   expect([refused.status, JSON.parse(refused.text).error.message]).toEqual([
     400,
