@@ -159,8 +159,11 @@ function shapeProblems(
   const wire = wireOf({ shape, ...row }, kind);
   if (wire.unspoken_at !== undefined)
     problems.push({ at: wire.unspoken_at, message: 'speaks no such shape: leave it out.' });
-  if (row.discover !== undefined && wire.path !== undefined)
-    problems.push({ at: 'discover', message: 'finds no list on this wire: name the "models".' });
+  if (row.discover !== undefined && wire.path !== undefined && wire.list === undefined)
+    problems.push({
+      at: 'discover',
+      message: `finds no list on this wire of the kind ${kind.name}: name the "models".`,
+    });
   if (base_url !== undefined && URL.canParse(base_url) && isClosed(new URL(base_url).hostname))
     problems.push({
       at: 'base_url',

@@ -164,8 +164,11 @@ export class Incoming {
     const { call, candidate, head, valve, options } = this;
     this.first = [];
     const translation = call.family.translations?.[candidate.target.shape];
-    const choices = call.family.choices?.(call.request.body) ?? 1;
-    const about = { headers: head.headers, model: candidate.upstream, choices };
+    const { body } = call.request;
+    const { estimated_prompt_tokens } = call;
+    const choices = call.family.choices?.(body) ?? 1;
+    const asked = { choices, body, estimated_prompt_tokens };
+    const about = { headers: head.headers, model: candidate.upstream, ...asked };
     this.is_stream = kind === 'events';
     this.translator = translation?.open(this.is_stream, about);
     // Only what is given on as it came is needed as it came.

@@ -32,6 +32,7 @@ import {
 } from './transcriptions';
 import { chatOverConverse } from './unified/converse-answer';
 import { chatOverGemini } from './unified/gemini-answer';
+import { embeddingsOverGemini } from './unified/gemini-embeddings';
 import { chatOverMessages } from './unified/messages';
 
 export const chat: Family = {
@@ -134,7 +135,8 @@ export const counting: Family = {
 export const embeddings: Family = {
   name: 'embeddings',
   path: '/v1/embeddings',
-  shapes: ['openai'],
+  shapes: ['openai', 'gemini'],
+  translations: { gemini: embeddingsOverGemini },
   upstream_path: '/embeddings',
   may_stream: false,
   usage_is_asked: false,

@@ -1,3 +1,4 @@
+import type { Body } from '../wire/values';
 import type { Measured } from './reader';
 import type { ClientRequest } from './request';
 
@@ -22,6 +23,10 @@ export interface AnswerHead {
   model: string;
   /** How many choices were asked for; one if absent. */
   choices?: number;
+  /** What the client asked, in its own words. */
+  body?: Body;
+  /** What this gateway counted of it, which is charged if the provider tells no count. */
+  estimated_prompt_tokens?: number;
 }
 
 export interface Translator {

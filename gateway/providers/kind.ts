@@ -59,6 +59,19 @@ export interface CostTold {
   unit_places: number;
 }
 
+/** A list of models in parts, as Google's servers give it. */
+export interface ModelList {
+  /** Behind the base URL, with its query. */
+  path: string;
+  /** The member of the query that asks for the part behind another one. */
+  token: string;
+  /** What one answer holds of it. */
+  read: (answer: Readonly<Record<string, unknown>>) => {
+    names: readonly string[];
+    next?: string | undefined;
+  };
+}
+
 /** How a kind speaks one of its wires. */
 export interface Wire {
   /**
@@ -77,6 +90,11 @@ export interface Wire {
   families?: readonly Served[];
   /** What its list of models puts before their names. */
   list_prefix?: string;
+  /**
+   * Its list of models, where that is none of OpenAI's or Anthropic's wire; a wire whose models
+   * stand in its paths has no list without it.
+   */
+  list?: ModelList;
   /** False if it refuses `stream_options`, or gives its usage unasked. */
   stream_usage?: boolean;
   /** Its usage object in the words of the wire's maker, where its counts mean something else. */

@@ -10,6 +10,7 @@ import { answerTo, type Credential, withoutTokens } from './credentials/outbound
 const EVERY_MS = 60_000;
 const LIMIT_MS = 5_000;
 const LIST_MAX_BYTES = 4 * 1_048_576;
+const PARTS_MAX = 5;
 // A name stands in lists, lines of the log and paths: without blanks and signs that none shows.
 const name_form = /^[^\s\p{C}]{1,256}$/u;
 const TAKEN_SHOWN_MAX = 20;
@@ -121,8 +122,28 @@ export class Discovery {
   }
 
   private async list(): Promise<string[]> {
-    const { origin, pool, base_path, query, headers, credential, shape, wire } = this.target;
-    const list = shape === 'anthropic' ? ANTHROPIC_LIST : '/models';
+    const { shape, wire } = this.target;
+    const isName = (id: string) => name_form.test(id);
+    const named = (ids: readonly string[]) => withoutPrefix(ids, wire.list_prefix).filter(isName);
+    const { list } = wire;
+    if (list === undefined)
+      return named(idsIn(await this.get(shape === 'anthropic' ? ANTHROPIC_LIST : '/models')));
+    const names: string[] = [];
+    let token: string | undefined;
+    for (let part = 0; part < PARTS_MAX; part += 1) {
+      const behind = token === undefined ? '' : `&${list.token}=${encodeURIComponent(token)}`;
+      const answer: unknown = JSON.parse(await this.get(`${list.path}${behind}`));
+      const read = list.read(isObject(answer) ? answer : {});
+      names.push(...read.names);
+      token = read.next === '' ? undefined : read.next;
+      if (token === undefined) return named(names);
+    }
+    throw new Error(`The list has more than ${PARTS_MAX} parts.`);
+  }
+
+  /** A list, or a part of it, as its text. */
+  private async get(list: string): Promise<string> {
+    const { origin, pool, base_path, query, headers, credential } = this.target;
     const more = list.includes('?') ? query.replace('?', '&') : query;
     const path = `${base_path}${list}${more}`;
     const outbound = { method: 'GET', path, body: Buffer.alloc(0) } as const;
@@ -141,7 +162,7 @@ export class Discovery {
     if (status === 401 || status === 403)
       throw new Error(`It answered ${status}: look at "auth" of this target.`);
     if (status !== 200) throw new Error(`It answered ${status}.`);
-    return idsIn(body, wire.list_prefix).filter((id) => name_form.test(id));
+    return body;
   }
 }
 
@@ -157,10 +178,12 @@ async function whole(body: AsyncIterable<unknown>): Promise<string> {
 }
 
 /** The names in an answer: a list in `data`, or alone. */
-function idsIn(text: string, prefix = ''): string[] {
+function idsIn(text: string): string[] {
   const given: unknown = JSON.parse(text);
   const list = Array.isArray(given) ? given : isObject(given) ? given.data : undefined;
-  return listOf(list)
-    .map(({ id }) => stringOf(id))
-    .map((id) => (id.startsWith(prefix) ? id.slice(prefix.length) : id));
+  return listOf(list).map(({ id }) => stringOf(id));
+}
+
+function withoutPrefix(ids: readonly string[], prefix = ''): string[] {
+  return ids.map((id) => (id.startsWith(prefix) ? id.slice(prefix.length) : id));
 }

@@ -1,4 +1,6 @@
+import { serveList } from './gemini-models';
 import { refuse, serveNative } from './gemini-native';
+import { serveVectors } from './gemini-vectors';
 import { answer, relay, standIn, type Visit } from './relay';
 
 // Providers of OpenAI's wire that refuse what they do not know, each in its own shape.
@@ -57,11 +59,16 @@ export async function serveMistral(visit: Visit): Promise<void> {
   await relay(visit, pathOf(visit), { ...rest, ...options, model: standIn(String(body.model)) });
 }
 
-const generated = /^\/v1beta\/models\/([^/:]+):(generateContent|streamGenerateContent)(?:\?|$)/;
+const generated =
+  /^\/v1beta\/models\/([^/:]+):(generateContent|streamGenerateContent|batchEmbedContents)(?:\?|$)/;
 
 /** Gemini on OpenAI's wire, where an error is a list of one; and on its own, by a key's header. */
 export async function serveGemini(visit: Visit, keys: ReadonlySet<string>): Promise<void> {
   const [, model = '', method = ''] = generated.exec(visit.path) ?? [];
+  if (visit.method === 'GET' && /^\/v1beta\/models(?:\?|$)/.test(visit.path)) {
+    if (keys.has(String(visit.headers['x-goog-api-key'] ?? ''))) return serveList(visit);
+    return refuse(visit, 403, 'PERMISSION_DENIED', 'Method doesn’t allow unregistered callers.');
+  }
   if (method !== '') {
     if (!keys.has(String(visit.headers['x-goog-api-key'] ?? '')))
       return refuse(
@@ -70,7 +77,9 @@ export async function serveGemini(visit: Visit, keys: ReadonlySet<string>): Prom
         'INVALID_ARGUMENT',
         'API key not valid. Please pass a valid API key.',
       );
-    return serveNative(visit, decodeURIComponent(model), method);
+    const name = decodeURIComponent(model);
+    if (method === 'batchEmbedContents') return serveVectors(visit, name);
+    return serveNative(visit, name, method);
   }
   const { body, headers } = visit;
   const refused = (code: number, status: string, message: string) =>

@@ -5,7 +5,8 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { cacheFolder, childVariables } from '../../runtime/config';
 import { root } from '../../runtime/root';
-import { ask, options, origin, visits } from '../gateway/providers/sold';
+import { ask, options, origin, url, visits, world } from '../gateway/providers/sold';
+import { gatewayKey, post } from '../support/gateway';
 
 // The vendors' own clients speak to the sandbox of their providers, and so does the gateway: what
 // they send is the same.
@@ -38,6 +39,7 @@ interface Told {
   streamed?: string;
   finish?: string;
   refused?: object;
+  vectors?: number[];
 }
 
 async function toldByClients(TOKEN: string): Promise<Map<string, Told>> {
@@ -70,7 +72,8 @@ test('the clients of the vendors prove the sandbox, and the gateway sends what t
     bedrock: sentBy('/bedrock').filter(({ at }) => !at.includes('/converse')),
     converse: sentBy('/bedrock').filter(({ at }) => at.includes('/converse')),
     vertex: sentBy('/vertex'),
-    gemini: sentBy('/gemini'),
+    gemini: sentBy('/gemini').filter(({ at }) => !at.includes(':batchEmbed')),
+    vectors: sentBy('/gemini').filter(({ at }) => at.includes(':batchEmbed')),
   };
   for (const name of ['bedrock, signed', 'bedrock, an ARN', 'bedrock, by its key', 'vertex']) {
     const { text, events, error, broken } = told.get(name) as Told;
@@ -105,6 +108,7 @@ test('the clients of the vendors prove the sandbox, and the gateway sends what t
     call: { name: 'f', args: { a: 'Call' } },
     usage: { promptTokenCount: expect.any(Number), candidatesTokenCount: expect.any(Number) },
     refused: { status: 429, message: expect.stringContaining('A fault was asked for') },
+    vectors: [8, 8],
   });
 
   // As the clients of Claude's maker name it.
@@ -144,4 +148,9 @@ test('the clients of the vendors prove the sandbox, and the gateway sends what t
     }
     expect(translated).toEqual(sent);
   }
+  visits.length = 0;
+  const key = await gatewayKey(world.api, world.org.org_id);
+  const body = { model: 'gemini-native', input: ['one', 'two'], dimensions: 8 };
+  expect((await post(`${url}/v1/embeddings`, key, body)).status).toBe(200);
+  expect(sentBy('/gemini')).toEqual(theirs.vectors);
 }, 300_000);

@@ -135,7 +135,8 @@ async function ask(
 ) {
   const caller = await gatewayKey(world.api, world.org.org_id);
   const [plain, body] = requests[family](model, text);
-  const is_unified = unified_ids.has(model.split('/')[0] ?? '');
+  const is_translated = unified_ids.has(model.split('/')[0] ?? '');
+  const is_unified = is_translated && family === 'chat_completions';
   const route = is_unified ? '/v1/unified/chat/completions' : plain;
   if (family !== 'audio_transcriptions')
     return post(`${url}${route}`, caller, { ...body, ...more, ...(stream ? { stream } : {}) });

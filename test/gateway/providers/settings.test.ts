@@ -89,9 +89,21 @@ test.each<Case>([
     /speaks no such shape/,
   ],
   [
-    { kind: 'gemini', ...key, shape: 'gemini', discover: true },
+    { kind: 'bedrock', ...key, shape: 'converse', region: 'eu-west-1', discover: true },
     'discover',
-    /finds no list on this wire/,
+    /finds no list on this wire of the kind bedrock: name the "models"/,
+  ],
+  [
+    {
+      kind: 'vertex',
+      auth: { google: {} },
+      project: 'acme-1',
+      location: 'global',
+      shape: 'gemini',
+      discover: true,
+    },
+    'discover',
+    /finds no list on this wire of the kind vertex/,
   ],
   [{ kind: 'azure', ...key }, 'resource', /is missing: the kind azure is found by it/],
   ...['acme.eu', 'acme/x', 'acme eu', '-acme', 'acme@evil', '', 'a'.repeat(64)].map(

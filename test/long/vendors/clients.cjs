@@ -104,6 +104,11 @@ async function gemini() {
   const refused = await failureOf(() =>
     ai.models.generateContent(asked('Hi [[fault:error status=429]]')),
   );
+  const { embeddings } = await ai.models.embedContent({
+    model: 'gemini-3.8-flash',
+    contents: ['one', 'two'],
+    config: { outputDimensionality: 8 },
+  });
   const usage = whole.usageMetadata;
   return {
     text: whole.text,
@@ -112,6 +117,7 @@ async function gemini() {
     streamed: text,
     finish,
     refused,
+    vectors: embeddings.map(({ values }) => values.length),
   };
 }
 
