@@ -34,7 +34,7 @@ export class Reports {
   private is_over = false;
   private report_ms = REPORT_MS;
   private pausing = new AbortController();
-  /** What the control plane was told last, but for what calls do. */
+  /** What the control plane was told last, except what calls do. */
   private told = '';
 
   constructor(gateway: Gateway, named: Identified, knownOf: () => Known) {
@@ -44,7 +44,7 @@ export class Reports {
     this.reporting = this.reportOn();
   }
 
-  /** Reports if something has changed since the last report, but for what calls do. */
+  /** Reports if something has changed since the last report, except what calls do. */
   tellChange(): void {
     if (JSON.stringify(this.standing()) !== this.told) this.pausing.abort();
   }

@@ -1,6 +1,6 @@
 import type { Db } from '../sql';
 import type { AmountChange } from './doubts';
-import { type Judged, judge, present } from './judge';
+import { type Judged, judge, presentMoment } from './judge';
 import type { Plan } from './plan';
 
 export type { AmountChange } from './doubts';
@@ -28,7 +28,7 @@ export interface Diff {
 }
 
 export async function diff(db: Db, plan: Plan): Promise<Diff> {
-  const rows = await judge(db, plan, await present(db));
+  const rows = await judge(db, plan, await presentMoment(db));
   return { rows: rows.map(shown), missing: plan.missing, gone: plan.gone };
 }
 

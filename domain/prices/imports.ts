@@ -5,7 +5,7 @@ import { amounts } from '../ledger/price-lists';
 import { lockPriceEdits } from '../ledger/pricing';
 import { type Db, many, maybe, one } from '../sql';
 import type { Listed, ListedPrice, Source } from './catalogs/catalog';
-import { type Judged, judge, present } from './judge';
+import { type Judged, judge, presentMoment } from './judge';
 import { nameOf, type Plan } from './plan';
 
 /** What was said yes to. Names are `provider/model`. */
@@ -42,7 +42,7 @@ export function apply(db: Db, plan: Plan, consent: Consent, actor: string): Prom
   return db.transaction(async (trx) => {
     await lockPriceEdits(trx);
     const free = new Set(consent.free);
-    const now = await present(trx);
+    const now = await presentMoment(trx);
     const chosen = choose(await judge(trx, plan, now), consent);
     const id = await insertImport(trx, plan, consent, actor);
     await retirePlanned(trx, id, chosen);

@@ -47,7 +47,7 @@ const unlisted = ['per_container', 'per_tool_call', 'minimum', 'minimum_seconds'
  * The database's clock: prices start by it, and one moment is the present for all rows of an
  * import. As text, since a Date has no microseconds.
  */
-export async function present(db: Db): Promise<string> {
+export async function presentMoment(db: Db): Promise<string> {
   const sql = `select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as now`;
   return (await one<{ now: string }>(db, sql, {})).now;
 }

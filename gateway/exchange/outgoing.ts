@@ -7,7 +7,7 @@ import { applyEdits, type Edit, memberEdit } from '../wire/edits';
 import type { Body } from '../wire/values';
 import { fitted, takesAsIs } from './bodies';
 
-/** The request for one candidate, but for who asks. */
+/** The request for one candidate, except who asks. */
 export interface Sent {
   /** Raw, with its query. */
   path: string;

@@ -91,7 +91,7 @@ export class Limits {
 
   /**
    * Decides on all tiers at once: counts the call in each, or in none. A tier with a queue may make
-   * it wait. The count of the address goes back with a refusal, but for that of an open circuit,
+   * it wait. The count of the address goes back with a refusal, except that of an open circuit,
    * which looks at no tier.
    */
   decide(rules: LimitRules, call: LimitedCall): Decision | Promise<Decision> {

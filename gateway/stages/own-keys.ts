@@ -15,10 +15,10 @@ const COUNT_KEPT_MS = 5_000;
  * else none is tried after it. Throws if nobody is left.
  */
 export async function takeOwnKeys(call: Funded): Promise<void> {
-  const { own_keys = [] } = call.reservation;
-  if (own_keys.length === 0 && call.kept_by_key == null) return;
+  const { own_keys: frozen_keys = [] } = call.reservation;
+  if (frozen_keys.length === 0 && call.kept_by_key == null) return;
   const ways = new Map<string, Way>();
-  for (const frozen of own_keys) ways.set(frozen.provider, await wayOf(call, frozen));
+  for (const frozen of frozen_keys) ways.set(frozen.provider, await wayOf(call, frozen));
   useOwnKeys(call, ways);
 }
 
@@ -55,8 +55,8 @@ interface Way {
 }
 
 async function wayOf(call: Funded, frozen: FrozenKey): Promise<Way> {
-  const { provider, provider_key_id, version, own_keys } = frozen;
-  const way = { provider_key_id, version, is_only: own_keys === 'only' };
+  const { provider, provider_key_id, version, own_keys: mode } = frozen;
+  const way = { provider_key_id, version, is_only: mode === 'only' };
   const wanted = { org_id: call.identity.org_id, provider };
   try {
     const found = await call.gateway.control_plane.provider_keys.find(wanted, frozen);

@@ -11,18 +11,51 @@ const TOLD_MAX = 100;
 
 /**
  * True for a name that is none of those of the model that was asked. Providers add dates, versions,
- * regions and makers to a name, or leave them out.
+ * regions and makers to a name, or leave them out; a size or another number is a sibling's, at a
+ * price of its own.
  */
 export function isStranger(answered: string, names: readonly string[]): boolean {
   const plain = lettersOf(answered);
   if (plain === '') return false;
-  return !names.map(lettersOf).some((name) => plain.includes(name) || name.includes(plain));
+  return !names.some((name) => {
+    const asked = lettersOf(name);
+    return (plain.includes(asked) || asked.includes(plain)) && !areSiblings(answered, name);
+  });
 }
 
-/** The letters and digits of the last step of a path. */
+// What tells the models of one family apart.
+const size =
+  /^(?:nano|micro|mini|small|medium|large|lite|flash|turbo|fast|pro|max|plus|ultra|air|codex|cyber|haiku|sonnet|opus|image|audio|search|\d+b)$/;
+// The version of a seller: `-v1:0`.
+const edition = /(?:-v?\d+)?:\d+$/;
+const date = /(?<!\d)20\d\d\W?\d\d\W?\d\d(?!\d)/g;
+
+/** True if one of two names has a size or a short number that the other one has not. */
+function areSiblings(one: string, other: string): boolean {
+  const [a, b] = [wordsOf(one), wordsOf(other)];
+  const [few, many] = a.length < b.length ? [a, b] : [b, a];
+  const rest = [...many];
+  for (const word of few) {
+    const at = rest.indexOf(word);
+    if (at >= 0) rest.splice(at, 1);
+  }
+  return rest.some((word) => size.test(word) || /^\d{1,2}$/.test(word));
+}
+
+/** The words and numbers of a name, without its date and its seller's version. */
+function wordsOf(name: string): string[] {
+  const plain = stepOf(name).replace(edition, '').replaceAll(date, ' ');
+  return plain.split(/[^\p{L}\p{N}]+/u).filter((word) => word !== '');
+}
+
+/** The last step of a path, in small letters. */
+function stepOf(name: string): string {
+  return (name.split('/').findLast((step) => step !== '') ?? '').toLowerCase();
+}
+
+/** Its letters and digits. */
 function lettersOf(name: string): string {
-  const last = name.split('/').findLast((step) => step !== '') ?? '';
-  return last.toLowerCase().replaceAll(/[^\p{L}\p{N}]/gu, '');
+  return stepOf(name).replaceAll(/[^\p{L}\p{N}]/gu, '');
 }
 
 /** Notes an answer that names a model which was not asked: it is charged as the one that was. */

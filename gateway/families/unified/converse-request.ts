@@ -11,7 +11,7 @@ import {
   stopsOf,
   toolOf,
 } from './members';
-import { refuseOthers, shown, unavailable } from './words';
+import { efforts, refuseOthers, shown, unavailable } from './words';
 
 /**
  * A chat completion's request in the words of Bedrock's Converse. What that has no word for is left
@@ -132,8 +132,6 @@ function chosen(choice: Exclude<ReturnType<typeof choiceOf>, undefined | 'none'>
   if (typeof choice === 'object') return { tool: { name: choice.name } };
   return choice === 'required' ? { any: {} } : { auto: {} };
 }
-
-const efforts = new Set<unknown>(['low', 'medium', 'high', 'xhigh', 'max']);
 
 /** The form of the answer, and how much thought goes into it. */
 function output(given: Given): Body {

@@ -3,7 +3,7 @@ import { DEFAULT_MAX_COMPLETION_TOKENS } from '../caps';
 import { wrong } from '../input';
 import { conversation } from './conversation';
 import { checkTypes, choiceOf, exactly, formatOf, type Given, stopsOf, toolOf } from './members';
-import { refuseOthers, shown, unavailable } from './words';
+import { efforts, refuseOthers, shown, unavailable } from './words';
 
 /**
  * A chat completion's request on Anthropic's wire. What that provider has no word for is left out
@@ -73,8 +73,6 @@ function toolChoice(body: Body): Body | undefined {
   if (typeof choice === 'object') return { type: 'tool', name: choice.name, ...one_at_a_time };
   return { type: choice === 'required' ? 'any' : choice, ...one_at_a_time };
 }
-
-const efforts = new Set<unknown>(['low', 'medium', 'high', 'xhigh', 'max']);
 
 /** The form of the answer, and how much thought goes into it. */
 function output(response_format: unknown, effort: unknown): Body {

@@ -59,6 +59,9 @@ export const left_out: ReadonlyMap<string, IsSilent> = new Map([
   ['verbosity', is('medium')],
 ]);
 
+/** How much thought may be asked for, on the wires that have the same words for it. */
+export const efforts: ReadonlySet<unknown> = new Set(['low', 'medium', 'high', 'xhigh', 'max']);
+
 /** True for a value of a member that says the same as its absence. */
 export function isSilent(name: string, value: unknown): boolean {
   if (value == null || (name === 'parallel_tool_calls' && value === true)) return true;

@@ -17,6 +17,29 @@ test.each([
   ['deepseek-v4-pro', ['claude-opus-5-5'], true],
   ['accounts/fireworks/models/kimi-k3', ['firerouter/auto'], true],
   ['gpt-4o-mini', ['o4-mini'], true],
+  // A sibling begins with the whole name.
+  ['gpt-5.4-mini', ['gpt-5.4'], true],
+  ['gpt-5.4', ['gpt-5.4-mini'], true],
+  ['gpt-5.4-pro-2026-03-05', ['gpt-5.4'], true],
+  ['claude-sonnet-5-5', ['claude-sonnet-5'], true],
+  ['claude-sonnet-4-5-20250929', ['claude-sonnet-4'], true],
+  ['gemini-3.8-flash-lite', ['models/gemini-3.8-flash'], true],
+  ['gemini-3.8-flash-cyber', ['gemini-3.8-flash'], true],
+  ['qwen3-32b', ['qwen3'], true],
+  // What providers add to the very model.
+  ['claude-sonnet-4-5-20250929', ['claude-sonnet-4-5'], false],
+  ['gpt-oss-120b', ['openai.gpt-oss-120b-1:0'], false],
+  ['gpt-oss-120b', ['openai/gpt-oss-120b'], false],
+  ['grok-4-0709', ['grok-4'], false],
+  ['mistral-large-2512', ['mistral-large-latest', 'mistral-large'], false],
+  ['gemini-2.0-flash-001', ['gemini-2.0-flash'], false],
+  ['llama3.2:latest', ['llama3.2'], false],
+  [
+    'anthropic/claude-4.5-sonnet-20250929',
+    ['anthropic/claude-sonnet-4.5', 'claude-4.5-sonnet'],
+    false,
+  ],
+  ['deepseek-v4-pro', ['deepseek-v4-pro-20260101'], false],
 ])('%j is a stranger to %j: %s', (answered, names, is_one) => {
   expect(isStranger(answered, names)).toBe(is_one);
 });
