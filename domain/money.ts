@@ -72,3 +72,6 @@ function decimalParts(amount: number): { negative: boolean; digits: string; scal
   const scale = Math.max(shift, 0);
   return { negative: amount < 0, digits: shift < 0 ? digits + '0'.repeat(-shift) : digits, scale };
 }
+
+/** In USD: what a provider says that one call cost is a mistake above this. */
+export const PROVIDER_COST_MAX_USD = 10_000;

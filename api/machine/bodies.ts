@@ -16,7 +16,8 @@ import type {
   Units,
   Usage,
 } from '../../domain/ledger/calls';
-import { PROVIDER_COST_MAX_USD, TAG_LENGTH_MAX, TAGS_MAX } from '../../domain/ledger/calls';
+import { TAG_LENGTH_MAX, TAGS_MAX } from '../../domain/ledger/calls';
+import { PROVIDER_COST_MAX_USD } from '../../domain/money';
 import type { CallerBody, PersonBody, VerifyBody } from '../../domain/people/identity';
 import type { TraceMembers } from '../../domain/trace';
 import type { Members } from '../http/fields';

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AppError, isAppError } from '../../domain/errors';
 import { newestPlace, placeOf } from '../../domain/event-places';
+import { forOrganization } from '../../domain/event-readers';
 import * as events from '../../domain/events';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import { teamsLedBy } from '../../domain/people/team-rights';
@@ -97,7 +98,7 @@ function visibleTo(principal: Principal): readonly string[] {
 }
 
 function shownTo(principal: Principal, event: events.Event): events.Event {
-  return isPlatformAdmin(principal) ? event : events.forOrganization(event);
+  return isPlatformAdmin(principal) ? event : forOrganization(event);
 }
 
 async function list(ctx: Ctx, { limit, cursor, ...asked }: z.infer<typeof listed>) {
@@ -177,7 +178,7 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
   }
 
   function show(page: readonly events.Event[]): true | Promise<boolean> {
-    return showOn(res, follower.sees_costs ? page : page.map(events.forOrganization));
+    return showOn(res, follower.sees_costs ? page : page.map(forOrganization));
   }
 
   function end(error?: unknown): void {

@@ -222,9 +222,6 @@ export interface Settle extends TraceMembers {
   with_cost?: boolean | undefined;
 }
 
-/** No provider's figure of what one call cost is above this; it is a mistake. In USD. */
-export const PROVIDER_COST_MAX_USD = 10_000;
-
 /** A settle as it is sent: the API finds the organization of a `reservation_id`. */
 export type SettleBody = Omit<Settle, 'org_id'> & Some<Pick<Settle, 'org_id'>>;
 

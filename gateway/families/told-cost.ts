@@ -1,4 +1,4 @@
-import { PROVIDER_COST_MAX_USD } from '../../domain/ledger/calls';
+import { PROVIDER_COST_MAX_USD } from '../../domain/money';
 import { compared, decimalText, plus, shifted } from '../../domain/prices/decimals';
 import type { CostTold } from '../providers/kind';
 import { type Body, isObject } from '../wire/values';

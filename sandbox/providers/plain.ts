@@ -1,8 +1,8 @@
 import { answer, relay, relayForm, standIn, type Visit } from './relay';
 import { relayWithCost, tellsCosts } from './told-costs';
 
-// Providers that differ from the sandbox's models in their addresses and keys, and in what they say of a
-// call's cost.
+// Providers that differ from the sandbox's models in their addresses and keys, and in what they say
+// of a call's cost.
 
 const families =
   /^\/(\w+)\/.*?((?:\/v1)?\/(?:chat\/completions|responses|messages|messages\/count_tokens|embeddings|completions|moderations|audio\/speech|audio\/transcriptions))(?:\?.*)?$/;

@@ -101,6 +101,7 @@ export const domain: Record<string, string> = {
   'audit-events': 'pages sql',
   'audit-log': 'audit-events lists pages sql',
   'event-places': 'events sql',
+  'event-readers': 'events',
   gateways: 'errors ids pages secrets sql',
   shares: '',
   'stored-answers': 'errors sql',
@@ -108,7 +109,7 @@ export const domain: Record<string, string> = {
   notices: 'digest errors ids pages secrets sql',
   spend: 'errors people sql',
   ledger:
-    'audit-events errors events ids lists money named pages people secrets sql time-zones trace',
+    'audit-events errors event-readers events ids lists money named pages people secrets sql time-zones trace',
   prices: 'digest errors events ledger sql texts',
   exports: 'copy-text errors ids money pages people secrets sql time-zones',
   payments: 'audit-events errors ledger lists money pages secrets sql',
