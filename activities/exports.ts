@@ -62,7 +62,7 @@ export function createExportSteps(db: Db, targetOf: TargetOf) {
       const { status } = await steps.placeOf(db, export_id);
       if (status === 'running') {
         await writeManifest(db, targetOf, export_id, life);
-        await tidy(db, targetOf, export_id);
+        await tidy(db, targetOf, export_id, life.signal);
         await withRetry(() => steps.complete(db, export_id));
       }
       return progressOf(db, export_id);
@@ -181,10 +181,15 @@ function published(
   });
 }
 
-async function tidy(db: Db, targetOf: TargetOf, export_id: string): Promise<void> {
+async function tidy(
+  db: Db,
+  targetOf: TargetOf,
+  export_id: string,
+  signal: AbortSignal,
+): Promise<void> {
   const place = await steps.placeOf(db, export_id);
   const folder = folderOf({ ...place, id: export_id });
-  await atTarget(await targetOf(place), (target) => target.tidy(folder));
+  await atTarget(await targetOf(place), (target) => target.tidy(folder, signal));
 }
 
 async function clear(

@@ -3,10 +3,7 @@ import { rm } from 'node:fs/promises';
 import {
   AbortMultipartUploadCommand,
   DeleteObjectCommand,
-  DeleteObjectsCommand,
   GetObjectCommand,
-  ListMultipartUploadsCommand,
-  ListObjectsV2Command,
   PutObjectCommand,
   S3Client,
 } from '@aws-sdk/client-s3';
@@ -17,6 +14,7 @@ import type { OpenDestination } from '../domain/exports/destinations';
 import { quietObjectStores } from '../runtime/config';
 import { ClosedAddress } from '../runtime/outgoing';
 import { draftIn, ownDrafts } from './drafts';
+import { deleteAll, endUploads, type StoredFolder } from './s3-folders';
 import { agentsFor } from './s3-network';
 import type { ExportTarget } from './target';
 
@@ -82,15 +80,12 @@ export function openStore(
     },
     logger: quiet,
   });
+  const below = (folder: string, signal: AbortSignal | undefined): StoredFolder => ({
+    ...{ client, Bucket, Prefix: `${folder}/` },
+    within: () => ({ abortSignal: either(signal, AbortSignal.timeout(ask_ms)) }),
+  });
   return {
-    async check() {
-      const probe = { Bucket, Key: `${probe_folder}/.svc-probe` };
-      const within = { abortSignal: AbortSignal.timeout(ask_ms) };
-      await explained(destination, async () => {
-        await client.send(new PutObjectCommand({ ...probe, Body: 'svc' }), within);
-        await client.send(new DeleteObjectCommand(probe), within);
-      });
-    },
+    check: () => explained(destination, () => probe(below(probe_folder, undefined))),
     draft: (name, attempt) => draftIn(ownDrafts(), name.replaceAll('/', '-'), attempt),
     async publish(draft, name, sha256, signal) {
       const upload = new Upload({
@@ -110,19 +105,25 @@ export function openStore(
       }
     },
     discard: (draft) => rm(draft, { force: true }),
-    // They are of this process, not of the export.
-    tidy: async () => undefined,
-    clear(folder, signal) {
-      const within = () => ({ abortSignal: either(signal, AbortSignal.timeout(ask_ms)) });
-      const at = { client, Bucket, Prefix: `${folder}/`, within };
-      return explained(destination, () => deleteAll(at), signal);
-    },
+    // Drafts are of this process; what is left in the store is uploads that a killed one began.
+    tidy: (folder, signal) =>
+      explained(destination, () => endUploads(below(folder, signal)), signal),
+    clear: (folder, signal) =>
+      explained(destination, () => deleteAll(below(folder, signal)), signal),
     async read(name) {
       const command = new GetObjectCommand({ Bucket, Key: name });
       return { url: await getSignedUrl(client, command, { expiresIn: URL_SECONDS }) };
     },
     close: () => client.destroy(),
   };
+}
+
+/** Writes a small file and deletes it. */
+async function probe({ client, Bucket, Prefix, within }: StoredFolder): Promise<void> {
+  const file = { Bucket, Key: `${Prefix}.svc-probe` };
+  const { abortSignal } = within();
+  await client.send(new PutObjectCommand({ ...file, Body: 'svc' }), { abortSignal });
+  await client.send(new DeleteObjectCommand(file), { abortSignal });
 }
 
 function either(signal: AbortSignal | undefined, other: AbortSignal): AbortSignal {
@@ -141,41 +142,6 @@ function stoppable(client: S3Client, ask_ms: number, signal: AbortSignal | undef
     return client.send(command as PutObjectCommand, abortSignal && { abortSignal });
   };
   return Object.create(client, { send: { value: send } });
-}
-
-interface Deletion {
-  client: S3Client;
-  Bucket: string;
-  Prefix: string;
-  /** How long each request may take. */
-  within: () => { abortSignal: AbortSignal };
-}
-
-async function deleteAll(at: Deletion): Promise<void> {
-  await deleteObjects(at);
-  await abortUploads(at).catch((error) => {
-    // Such stores and credentials are none of ours to change: the bucket's own rule ends them.
-    if (!['AccessDenied', 'NotImplemented', 'MethodNotAllowed'].includes(error.name)) throw error;
-  });
-}
-
-/** Ends uploads that a worker began before it died: what they hold is stored, and seen nowhere. */
-async function abortUploads({ client, Bucket, Prefix, within }: Deletion): Promise<void> {
-  const asked = new ListMultipartUploadsCommand({ Bucket, Prefix });
-  const { Uploads = [] } = await client.send(asked, within());
-  for (const { Key, UploadId } of Uploads)
-    await client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }), within());
-}
-
-async function deleteObjects({ client, Bucket, Prefix, within }: Deletion): Promise<void> {
-  for (;;) {
-    const listed = await client.send(new ListObjectsV2Command({ Bucket, Prefix }), within());
-    if (listed.Contents === undefined || listed.Contents.length === 0) return;
-    const Delete = { Objects: listed.Contents.map(({ Key }) => ({ Key })), Quiet: true };
-    const deletion = new DeleteObjectsCommand({ Bucket, Delete });
-    const { Errors = [] } = await client.send(deletion, within());
-    if (Errors.length > 0) throw Object.assign(new Error(), { name: Errors[0]?.Code ?? 'Error' });
-  }
 }
 
 function requireListed(endpoint: string, origins: readonly string[]): void {

@@ -21,8 +21,11 @@ export interface ExportTarget {
   publish: (draft: string, name: string, sha256: string, signal?: AbortSignal) => Promise<void>;
   /** Deletes a draft, if it is still there. */
   discard: (draft: string) => Promise<void>;
-  /** Deletes drafts that are left in the folder of an export whose files are all written. */
-  tidy: (folder: string) => Promise<void>;
+  /**
+   * Deletes what killed workers left of an export whose files are all written: drafts, uploads that
+   * nobody ended.
+   */
+  tidy: (folder: string, signal?: AbortSignal) => Promise<void>;
   /** Deletes all files of a folder, drafts too; the signal ends it. */
   clear: (folder: string, signal?: AbortSignal) => Promise<void>;
   /** How a reader gets a file: its bytes, or an address that is good for some minutes. */

@@ -26,6 +26,9 @@ export interface Refused {
   code: string;
 }
 
+/** Fewer than are asked for: a store may answer any number. */
+const UPLOADS_PAGE = 3;
+
 export const store_key = { access_key_id: 'AKIATEST', secret_access_key: 'secret-of-test' };
 
 /** An object store with one bucket, on a free port. */
@@ -68,7 +71,7 @@ export async function openObjectStore(bucket: string): Promise<ObjectStore> {
       res.writeHead(204).end();
       return;
     }
-    if (query.has('uploads')) return listUploads(res, query.get('prefix') ?? '');
+    if (query.has('uploads')) return listUploads(res, query);
     if (key === '') return list(res, query.get('prefix') ?? '');
     const found = objects.get(key);
     if (found === undefined) return refuse(res, { status: 404, code: 'NoSuchKey' });
@@ -116,6 +119,8 @@ export async function openObjectStore(bucket: string): Promise<ObjectStore> {
     const parts = [...(uploads.get(id) ?? [])].sort(([a], [b]) => a - b).map(([, part]) => part);
     objects.set(key, Buffer.concat(parts));
     uploads.delete(id);
+    const refused = store.trouble_after({ method: 'POST', key });
+    if (refused !== undefined) return refuse(res, refused);
     return xml(
       res,
       '<CompleteMultipartUploadResult><ETag>"whole"</ETag></CompleteMultipartUploadResult>',
@@ -128,12 +133,20 @@ export async function openObjectStore(bucket: string): Promise<ObjectStore> {
     xml(res, `<ListBucketResult>${contents}</ListBucketResult>`);
   }
 
-  function listUploads(res: ServerResponse, prefix: string): void {
-    const found = [...uploads.keys()].filter((id) => key_of.get(id)?.startsWith(prefix));
-    const named = found.map(
+  function listUploads(res: ServerResponse, query: URLSearchParams): void {
+    const prefix = query.get('prefix') ?? '';
+    const after = query.get('upload-id-marker') ?? '';
+    const found = [...uploads.keys()].sort().filter((id) => key_of.get(id)?.startsWith(prefix));
+    const page = found.filter((id) => id > after).slice(0, UPLOADS_PAGE);
+    const named = page.map(
       (id) => `<Upload><Key>${key_of.get(id)}</Key><UploadId>${id}</UploadId></Upload>`,
     );
-    xml(res, `<ListMultipartUploadsResult>${named.join('')}</ListMultipartUploadsResult>`);
+    const last = page.at(-1) ?? '';
+    const is_truncated = last !== '' && last !== found.at(-1);
+    const next =
+      `<IsTruncated>${is_truncated}</IsTruncated><NextKeyMarker>${key_of.get(last) ?? ''}</NextKeyMarker>` +
+      `<NextUploadIdMarker>${last}</NextUploadIdMarker>`;
+    xml(res, `<ListMultipartUploadsResult>${next}${named.join('')}</ListMultipartUploadsResult>`);
   }
 
   return store;

@@ -123,19 +123,52 @@ test('a store that does not answer keeps the files of no other organization', as
   expect(left).toMatchObject([{ id: made.silent.id }]);
 });
 
-test('drafts are for their process alone, and uploads that nobody ended go with the files', async () => {
+test('drafts are for their process alone', async () => {
   const target = open(store.url);
   const { mode, uid } = await stat(path.dirname(await target.draft('org/a/exp/f', '1')));
   expect([mode & 0o777, uid]).toEqual([0o700, process.getuid?.()]);
-  for (const key of ['org/a/exp/f', 'org/a/other/f'])
-    await fetch(`${store.url}/${BUCKET}/${key}?uploads`, {
-      method: 'POST',
-      headers: { authorization: store_key.access_key_id },
-    });
-  await target.clear('org/a/exp');
-  expect(store.uploads.size).toBe(1);
   target.close();
 });
+
+test.each(['tidy', 'clear'] as const)(
+  'uploads that a killed worker began, several pages of them, end with the %s of their export alone',
+  async (way) => {
+    store.uploads.clear();
+    store.objects.clear();
+    store.objects.set('org/a/exp/f', Buffer.from('rows'));
+    for (const key of [...Array(8).fill('org/a/exp/f'), 'org/a/other/f'])
+      await fetch(`${store.url}/${BUCKET}/${key}?uploads`, {
+        method: 'POST',
+        headers: { authorization: store_key.access_key_id },
+      });
+    const target = open(store.url);
+    await target[way]('org/a/exp');
+    expect(store.uploads.size).toBe(1);
+    expect([...store.objects.keys()]).toEqual(way === 'clear' ? [] : ['org/a/exp/f']);
+    target.close();
+  },
+);
+
+test.each([
+  ['AccessDenied', 403],
+  ['NotImplemented', 501],
+  ['MethodNotAllowed', 405],
+])(
+  'a store that answers %s to a list of uploads keeps no export from its end',
+  async (code, status) => {
+    store.objects.set('org/a/exp/f', Buffer.from('rows'));
+    store.trouble = ({ query }) => (query.has('uploads') ? { status, code } : undefined);
+    const target = open(store.url);
+    await target.tidy('org/a/exp');
+    await target.clear('org/a/exp');
+    expect(store.objects.has('org/a/exp/f')).toBe(false);
+    store.trouble = ({ query }) =>
+      query.has('uploads') ? { status: 500, code: 'InternalError' } : undefined;
+    await expect(target.tidy('org/a/exp')).rejects.toMatchObject({ code: 'export_target_failed' });
+    store.trouble = () => undefined;
+    target.close();
+  },
+);
 
 /** An export that was canceled, and whose files are in a bucket of its organization. */
 async function expired(url: string) {
