@@ -9,12 +9,13 @@ import { z } from 'zod';
  *   path     of which receiver, such as /hooks/one; mail for the mail server, `mail to <address>`
  *            for one recipient; absent: of all
  *   answer   error: `status` (default 500); timeout: the answer never comes; reset: the connection
- *            is cut; redirect: to a metadata address; gone: 410; large: 10 MB
+ *            is cut; redirect: to a metadata address; gone: 410; large: 10 MB; endless: 200, and a
+ *            body that never ends; broken: 200, and the connection is cut in the body
  *   times    for so many requests (default 1; 0: until deleted)
  */
 const fault = z.strictObject({
   path: z.string().optional(),
-  answer: z.enum(['error', 'timeout', 'reset', 'redirect', 'gone', 'large']),
+  answer: z.enum(['error', 'timeout', 'reset', 'redirect', 'gone', 'large', 'endless', 'broken']),
   status: z.int().min(400).max(599).default(500),
   times: z.int().min(0).default(1),
 });
@@ -114,6 +115,11 @@ function misbehave(res: ServerResponse, { answer, status }: ReceiverFault): void
   }
   if (answer === 'large') {
     res.writeHead(200).end(Buffer.alloc(LARGE_BYTES, 'a'));
+    return;
+  }
+  if (answer === 'endless' || answer === 'broken') {
+    res.writeHead(200, { 'content-length': LARGE_BYTES }).write('a');
+    if (answer === 'broken') setImmediate(() => res.destroy());
     return;
   }
   send(res, answer === 'gone' ? 410 : status, { error: answer });

@@ -88,3 +88,30 @@ test('the next failure is one more, and what is mended goes at once', async () =
   expect(await failures()).toBe(0);
   expect(await messages.dueIn(db, destination_id)).toBeLessThanOrEqual(0);
 });
+
+test('a message is tried after 5 s, 10 s, 20 s … 15 minutes, for a day, and is failed then', async () => {
+  await tell(1);
+  const waits: number[] = [];
+  const day_ms = 24 * 3_600_000;
+  let passed_ms = 0;
+  while ((await fail()) === 1) {
+    const wait_ms = (await messages.dueIn(db, destination_id)) as number;
+    waits.push(Math.round(wait_ms / 1_000));
+    passed_ms += wait_ms;
+    // So long passes: all moments of its rows lie further back.
+    await many(
+      db,
+      `update notice_messages set next_at = next_at - :wait_ms * interval '1 ms', give_up_at = give_up_at - :wait_ms * interval '1 ms',
+         attempted_at = attempted_at - :wait_ms * interval '1 ms' where destination_id = :destination_id`,
+      { destination_id, wait_ms },
+    );
+  }
+  const full = 15 * 60;
+  expect(waits.slice(0, 9)).toEqual([5, 10, 20, 40, 80, 160, 320, 640, full]);
+  expect(new Set(waits.slice(8))).toEqual(new Set([full]));
+  expect(passed_ms).toBeGreaterThanOrEqual(day_ms);
+  expect(passed_ms).toBeLessThan(day_ms + full * 1_000 + 5_000);
+  const row = await db('notice_messages').where({ destination_id }).first();
+  expect(row).toMatchObject({ status: 'failed', attempts: waits.length, last_status: 503 });
+  expect(await messages.dueIn(db, destination_id)).toBe(null);
+});
