@@ -43,6 +43,9 @@ export interface PaymentProcesses {
   worker: Part;
   temporal: Part;
   use: (provider: ProviderName) => Promise<void>;
+  api_url: string;
+  /** What the API and the worker have written, line by line. */
+  lines: string[];
   /** Deletes all that Temporal has stored; it must not run. */
   forgetStore: () => void;
   /** Stalls the next write of an organization at a step, and never commits it. */
@@ -87,11 +90,15 @@ export async function openPaymentProcesses(
     LOG_LEVEL: 'info',
     ...more,
   };
+  const lines: string[] = [];
   const temporal = createPart(() => prepareTemporal({ folder, port, ui_port }));
-  const api = createPart(async (watch) => program('api/main.ts', env, 'api listens', watch));
-  const worker = createPart(async (watch) =>
-    program('workers/lifecycle.ts', env, 'worker_lifecycle runs', watch),
-  );
+  const api = createPart(async (watch) => {
+    return program('api/main.ts', env, { words: 'api listens', watch, lines });
+  });
+  const worker = createPart(async (watch) => {
+    const heard = { words: 'worker_lifecycle runs', watch, lines };
+    return program('workers/lifecycle.ts', env, heard);
+  });
   await Promise.all([temporal.start(), api.start(), worker.start()]);
   const api_url = `http://127.0.0.1:${api_port}`;
   const sandboxes = await openSandboxes(db, api_url);
@@ -117,6 +124,8 @@ export async function openPaymentProcesses(
     worker,
     temporal,
     client: new Client({ connection, namespace: NAMESPACE }),
+    api_url,
+    lines,
     use: async (active_provider) => void (await putConfig(db, secrets, { active_provider })),
     forgetStore: () => {
       for (const name of readdirSync(folder)) rmSync(path.join(folder, name), { force: true });
@@ -186,9 +195,14 @@ function createPart(prepare: (watch: Watch) => Promise<Program>): Part {
 }
 
 /** A main file of ours, ready once it has said these words. */
-function program(file: string, env: NodeJS.ProcessEnv, words: string, watch: Watch): Program {
+function program(
+  file: string,
+  env: NodeJS.ProcessEnv,
+  { words, watch, lines }: { words: string; watch: Watch; lines: string[] },
+): Program {
   let isReady = false;
   watch.onLine = (line) => {
+    lines.push(line);
     isReady ||= line.includes(words);
   };
   return {
