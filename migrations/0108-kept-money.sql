@@ -341,13 +341,16 @@ returns table(day date, hour timestamptz, key_id text, user_id text, team_id tex
   family text, provider text, model text, session_id text, tags text[], cost_nanos numeric, requests
   bigint, prompt_tokens numeric, completion_tokens numeric, cached_tokens numeric) language sql
   stable as $$
-  select l.local::date, t.created_at - (l.local - date_trunc('hour', l.local)), coalesce(r.key_id, ''), coalesce(r.user_id, ''),
+  select l.local::date,
+    case when (h.begun at time zone p_time_zone) = h.local then h.begun else h.local at time zone p_time_zone end,
+    coalesce(r.key_id, ''), coalesce(r.user_id, ''),
     coalesce(r.team_id, ''), coalesce(r.agent_id, ''), coalesce(r.family, ''), coalesce(t.provider, ''), coalesce(t.model, ''),
     r.session_id, r.tags, coalesce(t.actual_cost_nanos, 0)::numeric, c.calls,
     case c.calls when 1 then coalesce((r.usage ->> 'prompt_tokens')::numeric, 0) else 0 end,
     case c.calls when 1 then coalesce((r.usage ->> 'completion_tokens')::numeric, 0) else 0 end,
     case c.calls when 1 then coalesce((r.usage ->> 'cached_tokens')::numeric, 0) else 0 end
   from (select t.created_at at time zone p_time_zone as local) as l
+  cross join lateral (select date_trunc('hour', l.local) as local, t.created_at - (l.local - date_trunc('hour', l.local)) as begun) as h
   cross join (select case when (t.phase = 'late' and (t.actual_cost_nanos > 0 or r.outcome = 'completed'))
       or (t.phase = 'close' and r.status = 'settled') then 1 else 0 end::bigint as calls) as c
 $$;
