@@ -1,14 +1,20 @@
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { many } from '../../domain/sql';
-import { root } from '../../runtime/root';
-import { type Answer, makeTenant, secrets_key, type Tenant } from '../support/api';
+import { makeTenant, type Tenant } from '../support/api';
 import { randomOf, seed } from '../support/random';
 import { until } from '../support/until';
-import { type ExportWorld, ended, filesBelow, openExportWorld } from './world';
+import {
+  type ExportWorld,
+  ended,
+  filesBelow,
+  openExportWorld,
+  startWorkerProcess,
+  sumsOf,
+} from './world';
 
 // A worker that stops or dies between any two steps of an export leaves no trace in its files.
 // EXPORT_KILLS=10 kills it ten times; each time its silence must first be noticed.
@@ -60,15 +66,6 @@ async function ask(): Promise<string> {
   const answer = await world.call('post', '/v1/exports', { key: tenant.owner_key, body });
   expect(answer.status).toBe(201);
   return answer.body.id;
-}
-
-/** The digest of each file but the manifest, which names its export. */
-function sumsOf({ files }: Answer['body']): Record<string, string> {
-  return Object.fromEntries(
-    files
-      .filter(({ n, sha256 }: { n: number; sha256: string | null }) => n > 0 && sha256 !== null)
-      .map(({ kind, day, sha256 }: Record<string, string>) => [`${kind} ${day}`, sha256]),
-  );
 }
 
 async function rowsOf(id: string): Promise<number> {
@@ -147,22 +144,8 @@ test(`a database that ends the sessions that read, ${STOPS} times, changes nothi
   await requireSame(id);
 }, 120_000);
 
-/** `npm run start:worker -- export`. */
 function startProcess(): ChildProcess {
-  const { db, dir, namespace } = world;
-  const child = spawn(process.execPath, ['run.cjs', 'workers/main.ts', 'export'], {
-    cwd: root,
-    env: {
-      ...process.env,
-      DATABASE_URL: db.client.config.connection.connectionString,
-      TEMPORAL_ADDRESS: process.env.TEST_TEMPORAL_ADDRESS,
-      TEMPORAL_NAMESPACE: namespace,
-      SVC_SECRETS_KEY: secrets_key,
-      EXPORT_DIR: dir,
-      LOG_LEVEL: 'error',
-    },
-    stdio: 'ignore',
-  });
+  const child = startWorkerProcess(world);
   children.push(child);
   return child;
 }

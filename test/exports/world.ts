@@ -1,3 +1,4 @@
+import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
@@ -8,9 +9,17 @@ import { activities_of } from '../../activities';
 import { audit } from '../../domain/ledger/audit';
 import type { Db } from '../../domain/sql';
 import { markFolder } from '../../exports/folder';
+import { root } from '../../runtime/root';
 import { bundleWorkflows } from '../../workers/bundle';
 import { createWorkers } from '../../workers/run';
-import { type Answer, type CallApi, payment_hosts, secrets, serve } from '../support/api';
+import {
+  type Answer,
+  type CallApi,
+  payment_hosts,
+  secrets,
+  secrets_key,
+  serve,
+} from '../support/api';
 import { openTestDatabase } from '../support/database';
 import { gatewayToken, platformKey } from '../support/keys';
 import { makePrice } from '../support/ledger';
@@ -78,6 +87,36 @@ export async function openExportWorld(s3_origins: string[] = []): Promise<Export
   const machine = await gatewayToken(db);
   const platform = await platformKey(db);
   return { ...worker, ...api, db, machine, platform, dir, startExporter, close };
+}
+
+/** `npm run start:worker -- export` over a world's database and folder, with further variables. */
+export function startWorkerProcess(
+  { db, dir, namespace }: Pick<ExportWorld, 'db' | 'dir' | 'namespace'>,
+  more: Record<string, string> = {},
+): ChildProcess {
+  return spawn(process.execPath, ['run.cjs', 'workers/main.ts', 'export'], {
+    cwd: root,
+    env: {
+      ...process.env,
+      DATABASE_URL: db.client.config.connection.connectionString,
+      TEMPORAL_ADDRESS: process.env.TEST_TEMPORAL_ADDRESS,
+      TEMPORAL_NAMESPACE: namespace,
+      SVC_SECRETS_KEY: secrets_key,
+      EXPORT_DIR: dir,
+      LOG_LEVEL: 'error',
+      ...more,
+    },
+    stdio: 'ignore',
+  });
+}
+
+/** The digest of each file but the manifest, which names its export. */
+export function sumsOf({ files }: Answer['body']): Record<string, string> {
+  return Object.fromEntries(
+    files
+      .filter(({ n, sha256 }: { n: number; sha256: string | null }) => n > 0 && sha256 !== null)
+      .map(({ kind, day, sha256 }: Record<string, string>) => [`${kind} ${day}`, sha256]),
+  );
 }
 
 /** Waits until an export has ended, sending what waits in the outbox; its answer with files. */
