@@ -15,6 +15,9 @@ test.each(names)('the stored history %s replays on the workflows of today', asyn
 test.each([
   ['reservation-lifetimes-expires-and-ends', 'expireHolds'],
   ['config-rollout-completed', 'stepRollout'],
+  ['export-job-canceled-in-temporal', 'failExport'],
+  ['export-job-failed-and-not-cleared', 'clearExport'],
+  ['export-upkeep-two-pages-and-a-schedule', 'runExportSchedules'],
 ])('a history in which %s did something else than %s is refused', async (name, activity) => {
   const history = await storedHistory(name);
   const text = JSON.stringify(history).replaceAll(`"${activity}"`, '"somethingElse"');
