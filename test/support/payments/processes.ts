@@ -44,6 +44,8 @@ export interface PaymentProcesses {
   temporal: Part;
   use: (provider: ProviderName) => Promise<void>;
   api_url: string;
+  /** What its processes are started with. */
+  env: NodeJS.ProcessEnv;
   /** What the API and the worker have written, line by line. */
   lines: string[];
   /** Deletes all that Temporal has stored; it must not run. */
@@ -125,6 +127,7 @@ export async function openPaymentProcesses(
     temporal,
     client: new Client({ connection, namespace: NAMESPACE }),
     api_url,
+    env,
     lines,
     use: async (active_provider) => void (await putConfig(db, secrets, { active_provider })),
     forgetStore: () => {
