@@ -335,7 +335,8 @@ end $$;
 
 -- What one settlement adds to spend, with the call that it is of. An hour that was held and never settled costs nothing and counts no
 -- call, nor does one that failed for nothing, also after its hold had expired; a charge beyond a bound counts no second one. So it is
--- the same whenever it is looked at.
+-- the same whenever it is looked at. An hour that comes twice is two; where clocks change by half an hour, that hour has 30
+-- minutes or 90.
 create or replace function spend_of(t wallet_transactions, r reservations, p_time_zone text)
 returns table(day date, hour timestamptz, key_id text, user_id text, team_id text, agent_id text,
   family text, provider text, model text, session_id text, tags text[], cost_nanos numeric, requests

@@ -67,7 +67,11 @@ create table organizations (
   time_zone text not null default 'UTC',
   -- The least price_factor of its own keys: what the platform takes for calls that others serve.
   own_key_factor_min numeric not null default 1
-    check (own_key_factor_min >= 0 and own_key_factor_min <= 100 and scale(own_key_factor_min) <= 6)
+    check (own_key_factor_min >= 0 and own_key_factor_min <= 100 and scale(own_key_factor_min) <=
+    6),
+  -- What it pays of each price; 0 is free of charge.
+  price_factor numeric not null default 1
+    check (price_factor >= 0 and price_factor <= 10 and scale(price_factor) <= 6)
 );
 create index organizations_by_name on organizations (lower(name), id);
 create index organizations_words on organizations using gin (search_words('', array[name],
@@ -1428,6 +1432,11 @@ create table reservations (
   own_keys jsonb,
   -- The one that did; null: the platform's key.
   provider_key_id text,
+  -- What its organization paid of each price when it was held; null: 1.
+  price_factor numeric,
+  -- What the provider said that the call cost it, in USD; null: it said nothing. Compared, and
+  -- charged to nobody.
+  provider_cost_usd numeric,
   constraint reservations_check check (status = 'canceled' or num_nulls(wallet_id, price_version_id,
     held_nanos, expires_at) = 0)
 ) with (fillfactor = 80);
@@ -1442,6 +1451,8 @@ create index reservations_session on reservations (org_id, session_id)
 where session_id is not null;
 create index reservations_ticket on reservations (cost_ticket_id)
 where cost_ticket_id is not null;
+-- The calls of a period whose providers said their cost.
+create index reservations_told on reservations (closed_at) where provider_cost_usd is not null;
 
 -- What settles told beyond their bound. It is charged or dropped once, by a person.
 create table settlement_excess (
@@ -1510,7 +1521,8 @@ create type settle_item as (
   model text,
   usage jsonb,
   usage_source text,
-  provider_key_id text
+  provider_key_id text,
+  provider_cost_usd numeric
 );
 
 -- One settle item with what was decided of it; `code` is null where the reservation is to be closed
@@ -1529,7 +1541,8 @@ create type settlement as (
   usage_source text,
   excess_nanos numeric,
   is_unpriced boolean,
-  provider_key_id text
+  provider_key_id text,
+  provider_cost_usd numeric
 );
 
 -- The ledger entries that close reservations: the hold comes back and the cost goes, or after
@@ -1582,7 +1595,8 @@ create type quote as (
   usd_nanos numeric,
   price_version_id text,
   fallbacks jsonb,
-  own_keys jsonb
+  own_keys jsonb,
+  price_factor numeric
 );
 
 -- True where the session's earlier reserves, those of this batch included, leave no room for one
@@ -2272,36 +2286,6 @@ begin
   return v_quote;
 end $$;
 
--- The hold of a reserve before its wallet is known.
-create function new_hold(i reserve_item, p_org organizations, q quote, p_now timestamptz)
-returns reservations language plpgsql as $$
-declare
-  r reservations;
-begin
-  r.id := new_id('res');
-  r.org_id := p_org.id;
-  r.status := 'open';
-  r.request_id := i.request_id;
-  r.request_body_hash := i.request_body_hash;
-  r.key_id := i.key_id;
-  r.user_id := i.user_id;
-  r.team_id := i.team_id;
-  r.agent_id := i.agent_id;
-  r.session_id := i.session_id;
-  r.family := i.family;
-  r.tags := i.tags;
-  r.provider := i.provider;
-  r.model := i.model;
-  r.price_version_id := q.price_version_id;
-  r.fallbacks := q.fallbacks;
-  r.own_keys := q.own_keys;
-  r.currency := p_org.currency;
-  r.life_seconds := p_org.reservation_ttl_seconds;
-  r.created_at := p_now;
-  r.expires_at := p_now + p_org.reservation_ttl_seconds * interval '1 second';
-  return r;
-end $$;
-
 -- Answers an item whose request_id holds already or may never hold. A call that was canceled stays
 -- canceled.
 create function repeated_reserve(f reserve_fact)
@@ -2421,6 +2405,209 @@ begin
   end if;
 end $$;
 
+-- Answers the items of a settle that close nothing: repeats, refusals, and cancellations of a
+-- request_id that is unknown. Such a cancellation leaves a tombstone, so that this request_id never
+-- holds, and no wait for money outlives it.
+create function answer_unclosed(p_org_id text, p_items settlement[], p_now timestamptz)
+returns setof lane_answer language plpgsql as $$
+begin
+  return query
+    with tombstones as (
+      insert into reservations (id, org_id, request_id, status, created_at, outcome)
+      select new_id('res'), p_org_id, s.request_id, 'canceled', p_now, 'canceled'
+      from unnest(p_items) as s where s.code = 'tombstone' returning *
+    ), gone as (
+      delete from ticket_waiters w using tombstones t where w.org_id = p_org_id and w.request_id = t.request_id
+    )
+    select a.* from unnest(p_items) as s
+    join tombstones t on s.code = 'tombstone' and t.request_id = s.request_id
+    cross join lateral settled_answer(s.n, t::reservations) as a;
+  return query
+    select a.* from unnest(p_items) as s cross join lateral settled_answer(s.n, s.reservation) as a
+    where s.code = 'repeated';
+  return query
+    select 'settle', s.n, s.code,
+      case s.code when 'price_not_frozen' then 'model' when 'provider_key_not_frozen' then 'provider_key_id' when 'not_found' then null
+        else 'usage' end,
+      (s.reservation).id, null::text, null::text, null::text, null::text, null::bigint, null::bigint, null::bigint,
+      null::bigint, null::bigint, null::text, null::timestamptz, null::jsonb
+    from unnest(p_items) as s where s.code not in ('tombstone', 'repeated');
+end $$;
+
+-- The own key in whose account a provider keeps what a request names; null: in that of the
+-- platform.
+create function key_of_keeper(p_org_id text, p_named jsonb, p_provider text)
+returns text language sql stable as $$
+  select s.provider_key_id from jsonb_to_recordset(p_named -> 'ids') as i (kind text, id text)
+  join stored_ids s on s.org_id = p_org_id and s.kind = i.kind and s.id = i.id and s.provider = p_provider
+  order by s.provider_key_id nulls last limit 1
+$$;
+
+-- What a usage costs at most. If the provider chooses the tier, it is the dearest one that is
+-- priced; one that is asked for may not be the one that serves, so it is the dearer of it and the
+-- ordinary one.
+create function dearest_cost(p model_prices, u usage_counts)
+returns numeric language plpgsql immutable as $$
+declare
+  v_nanos numeric := usage_cost(p, u);
+  v_tier text;
+begin
+  if p.service_tiers is null or u.service_tier is null then
+    return v_nanos;
+  end if;
+  if u.service_tier in ('auto', 'default') then
+    for v_tier in select jsonb_object_keys(p.service_tiers) loop
+      u.service_tier := v_tier;
+      v_nanos := greatest(v_nanos, usage_cost(p, u));
+    end loop;
+    return v_nanos;
+  end if;
+  u.service_tier := null;
+  return greatest(v_nanos, usage_cost(p, u));
+end $$;
+
+-- The price list's amounts as a call is charged by them: times the factor of the own key that
+-- serves it, but for the fee per request; else times that of its organization. Null is no own key,
+-- and 1.
+create function charged_price(p model_prices, u usage_counts, p_key_factor numeric,
+  p_org_factor numeric)
+returns model_prices language plpgsql immutable as $$
+begin
+  if p_key_factor is not null then
+    return price_by_key(p, u, p_key_factor);
+  end if;
+  if p_org_factor is null or p_org_factor = 1 then
+    return p;
+  end if;
+  p := price_by_key(p, u, p_org_factor);
+  p.per_request := p.per_request * p_org_factor;
+  return p;
+end $$;
+
+-- The factor that charged_price has for whoever serves a reservation at a provider; null: the
+-- prices are the list's.
+create function charged_factor(r reservations, p_provider text)
+returns numeric language sql immutable as $$
+  select case when r.provider_key_id is null then r.price_factor
+    else frozen_factor(r.own_keys, p_provider, r.provider_key_id) end
+$$;
+
+-- What a usage costs at most. If the provider chooses the tier, it is the dearest one that is
+-- priced; one that is asked for may not be the one that serves, so it is the dearer of it and the
+-- ordinary one.
+create function dearest_charge(p model_prices, u usage_counts, p_key_factor numeric,
+  p_org_factor numeric)
+returns numeric language plpgsql immutable as $$
+declare
+  v_nanos numeric := usage_cost(charged_price(p, u, p_key_factor, p_org_factor), u);
+  v_tier text;
+begin
+  if p.service_tiers is null or u.service_tier is null then
+    return v_nanos;
+  end if;
+  if u.service_tier in ('auto', 'default') then
+    for v_tier in select jsonb_object_keys(p.service_tiers) loop
+      u.service_tier := v_tier;
+      v_nanos := greatest(v_nanos, usage_cost(charged_price(p, u, p_key_factor, p_org_factor), u));
+    end loop;
+    return v_nanos;
+  end if;
+  u.service_tier := null;
+  return greatest(v_nanos, usage_cost(charged_price(p, u, p_key_factor, p_org_factor), u));
+end $$;
+
+-- Prices a reserve: what it costs at most by today's prices, the dearest of the model and its
+-- fallbacks, each price frozen. A tier or region that none of them prices is refused; one that some
+-- do not price is charged at their base. Where the organization has an own key, its factor counts
+-- in the place of the platform's price, or beside it if that key may serve too.
+create function quote_reserve_3(p_org organizations, i reserve_item)
+returns quote language plpgsql stable as $$
+declare
+  v_quote quote;
+  v_candidate record;
+  v_price model_prices;
+  v_usage usage_counts;
+  v_key provider_keys;
+  v_knows_tier boolean := false;
+  v_knows_region boolean := false;
+begin
+  v_quote.price_factor := nullif(p_org.price_factor, 1);
+  for v_candidate in
+    select i.provider as provider, i.model as model, 0 as n
+    union all
+    select f.value ->> 'provider', f.value ->> 'model', f.n::integer
+    from jsonb_array_elements(i.fallbacks) with ordinality as f (value, n)
+    order by n
+  loop
+    v_price := price_for(v_candidate.provider, v_candidate.model);
+    if v_price.version_id is null then
+      v_quote.code := 'model_not_priced';
+      v_quote.param := case v_candidate.n when 0 then 'model' else 'fallbacks' end;
+      return v_quote;
+    end if;
+    v_knows_tier := v_knows_tier or knows_tier(v_price, i.service_tier);
+    v_knows_region := v_knows_region or knows_region(v_price, i.region);
+    v_usage := expected_usage(i, v_price, p_org.default_max_completion_tokens);
+    v_key := case when i.own_keys then own_key_at(p_org.id, v_candidate.provider) end;
+    if v_key.id is not null then
+      v_quote.usd_nanos := greatest(v_quote.usd_nanos, dearest_charge(v_price, v_usage, v_key.price_factor, null));
+      if not coalesce(v_quote.own_keys, '[]') @> jsonb_build_array(jsonb_build_object('provider_key_id', v_key.id)) then
+        v_quote.own_keys := coalesce(v_quote.own_keys, '[]') || jsonb_build_object('provider', v_key.provider,
+          'provider_key_id', v_key.id, 'version', v_key.version, 'price_factor', trim_scale(v_key.price_factor)::text,
+          'own_keys', v_key.own_keys);
+      end if;
+    end if;
+    if v_key.id is null or v_key.own_keys = 'first' then
+      v_quote.usd_nanos := greatest(v_quote.usd_nanos, dearest_charge(v_price, v_usage, null, p_org.price_factor));
+    end if;
+    if v_candidate.n = 0 then
+      v_quote.price_version_id := v_price.version_id;
+    else
+      v_quote.fallbacks := coalesce(v_quote.fallbacks, '[]') || jsonb_build_object('provider', v_candidate.provider,
+        'model', v_candidate.model, 'price_version_id', v_price.version_id);
+    end if;
+  end loop;
+  if not v_knows_tier then
+    v_quote.code := 'service_tier_not_priced';
+    v_quote.param := 'service_tier';
+  elsif not v_knows_region then
+    v_quote.code := 'region_not_priced';
+    v_quote.param := 'region';
+  end if;
+  return v_quote;
+end $$;
+
+-- The hold of a reserve before its wallet is known.
+create function new_hold(i reserve_item, p_org organizations, q quote, p_now timestamptz)
+returns reservations language plpgsql as $$
+declare
+  r reservations;
+begin
+  r.id := new_id('res');
+  r.org_id := p_org.id;
+  r.status := 'open';
+  r.request_id := i.request_id;
+  r.request_body_hash := i.request_body_hash;
+  r.key_id := i.key_id;
+  r.user_id := i.user_id;
+  r.team_id := i.team_id;
+  r.agent_id := i.agent_id;
+  r.session_id := i.session_id;
+  r.family := i.family;
+  r.tags := i.tags;
+  r.provider := i.provider;
+  r.model := i.model;
+  r.price_version_id := q.price_version_id;
+  r.fallbacks := q.fallbacks;
+  r.own_keys := q.own_keys;
+  r.price_factor := q.price_factor;
+  r.currency := p_org.currency;
+  r.life_seconds := p_org.reservation_ttl_seconds;
+  r.created_at := p_now;
+  r.expires_at := p_now + p_org.reservation_ttl_seconds * interval '1 second';
+  return r;
+end $$;
+
 -- Holds the estimated cost of requests, in the given order. Invariant: one wallet pays for a hold,
 -- the first of user, team and organization whose balance covers it; the sum of holds never exceeds
 -- the money that was available; a request_id holds once; no cap on an agent is passed, and no
@@ -2474,7 +2661,7 @@ begin
       continue;
     end if;
 
-    q := quote_reserve_2(p_org_id, f.body, v_org.default_max_completion_tokens);
+    q := quote_reserve_3(v_org, f.body);
     v_held := amount_to_hold(q.usd_nanos, v_rate, v_org.reserve_buffer_pct);
     v_room := coalesce((v_left ->> (f.body).key_id)::bigint, f.key_room_nanos);
     v_code := reserve_refusal(v_org, f, q, v_rate, v_held, v_room, v_made);
@@ -2575,6 +2762,7 @@ declare
   v_is_usual boolean;
   v_currency text;
   v_price_version_id text;
+  v_price_factor numeric;
   v_rate numeric;
   v_estimated_nanos numeric;
   v_held_nanos numeric;
@@ -2594,16 +2782,16 @@ begin
     return null;
   end if;
   -- What the tables know, and what it comes to. Each row is found by its key, however small its table was when this was planned.
-  select coalesce(f.is_usual and f.held_nanos <= f.room_nanos, false), f.currency, f.version_id, f.rate, f.estimated_nanos,
+  select coalesce(f.is_usual and f.held_nanos <= f.room_nanos, false), f.currency, f.version_id, f.price_factor, f.rate, f.estimated_nanos,
     f.held_nanos, f.completion_tokens,
     case when f.user_nanos >= f.held_nanos then f.user_wallet_id when f.team_nanos >= f.held_nanos then f.team_wallet_id
       when f.org_nanos >= f.held_nanos then f.org_wallet_id end,
     case when f.user_nanos >= f.held_nanos then 'user' when f.team_nanos >= f.held_nanos then 'team' else 'organization' end,
     f.reservation_ttl_seconds, v_now + f.reservation_ttl_seconds * interval '1 second', f.lifetimes_next_at, f.is_budgeted, f.warnings
-  into v_is_usual, v_currency, v_price_version_id, v_rate, v_estimated_nanos, v_held_nanos, v_completion_tokens, v_wallet_id,
-    v_owner_type, v_life_seconds, v_expires_at, v_sweep_at, v_is_budgeted, v_warnings
+  into v_is_usual, v_currency, v_price_version_id, v_price_factor, v_rate, v_estimated_nanos, v_held_nanos, v_completion_tokens,
+    v_wallet_id, v_owner_type, v_life_seconds, v_expires_at, v_sweep_at, v_is_budgeted, v_warnings
   from (
-    select o.currency, x.rate, o.reservation_ttl_seconds, o.lifetimes_next_at, p.version_id, c.completion_tokens,
+    select o.currency, nullif(o.price_factor, 1) as price_factor, x.rate, o.reservation_ttl_seconds, o.lifetimes_next_at, p.version_id, c.completion_tokens,
       ceil(usd.nanos * x.rate) as estimated_nanos, held.nanos as held_nanos,
       uw.id as user_wallet_id, uw.balance_nanos - uw.kept_nanos as user_nanos,
       tw.id as team_wallet_id, tw.balance_nanos - tw.kept_nanos as team_nanos,
@@ -2647,7 +2835,7 @@ begin
     cross join lateral (select case o.currency when 'USD' then 1 else rate_of(o.currency) end as rate) as x
     cross join lateral (select coalesce(i.max_completion_tokens, least(p.max_output_tokens, o.default_max_completion_tokens))
       as completion_tokens) as c
-    cross join lateral (select token_cost(p, i.estimated_prompt_tokens, c.completion_tokens) as nanos) as usd
+    cross join lateral (select token_cost(p, i.estimated_prompt_tokens, c.completion_tokens) * o.price_factor as nanos) as usd
     -- A window that is over, and a threshold that is reached for the first time, are not usual.
     cross join lateral (select amount_to_hold(usd.nanos, x.rate, o.reserve_buffer_pct) as nanos offset 0) as held
     cross join lateral (select nullif(count(*) > 0, false) as is_budgeted,
@@ -2666,11 +2854,11 @@ begin
 
   insert into reservations (id, org_id, request_id, status, body_sha256, request_body_hash, wallet_id, wallet_owner_type,
     key_id, user_id, team_id, agent_id, session_id, family, provider, model, price_version_id, exchange_rate, currency,
-    estimated_nanos, held_nanos, life_seconds, created_at, expires_at, max_completion_tokens, is_budgeted, tags)
+    estimated_nanos, held_nanos, life_seconds, created_at, expires_at, max_completion_tokens, is_budgeted, tags, price_factor)
   values (v_id, p_org_id, i.request_id, 'open', body_digest(p_item), i.request_body_hash, v_wallet_id, v_owner_type,
     i.key_id, i.user_id, i.team_id, i.agent_id, i.session_id, i.family, i.provider, i.model, v_price_version_id, v_rate,
     v_currency, v_estimated_nanos, v_held_nanos, v_life_seconds, v_now, v_expires_at, v_completion_tokens, v_is_budgeted,
-    i.tags)
+    i.tags, v_price_factor)
   on conflict (org_id, request_id) do nothing;
   if not found then
     return null;
@@ -2699,70 +2887,20 @@ begin
     null, null, v_balance_nanos, null, v_expires_at, null, v_completion_tokens, v_warnings, null, null)::item_answer;
 end $$;
 
--- Settles one item likewise: settle_3 would close an open hold with it, at the model that was held
--- for, within its bound, and tell nobody. Null, and nothing is written, if that is not sure.
-create function settle_alone(p_org_id text, p_item jsonb)
-returns item_answer language plpgsql as $$
-declare
-  v_usage jsonb := p_item -> 'usage';
-  v_now timestamptz := clock_timestamp();
-  f record;
-  v_cost_nanos bigint;
-  v_entry_id text;
+-- Calls that wait for money wait for what they cost by the new factor, and are looked at again.
+create function reprice_waiters() returns trigger language plpgsql as $$
 begin
-  -- Tokens alone count, and of those no kind that has a price of its own.
-  if (case when p_item ->> 'outcome' = 'completed' and jsonb_typeof(v_usage) = 'object'
-      then jsonb_path_exists(v_usage - '{prompt_tokens,completion_tokens,reasoning_tokens}'::text[], '$.* ? (@ > 0)')
-      else true end) then
-    return null;
-  end if;
-  select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
-    r.model, r.is_budgeted, r.user_id, r.team_id, r.created_at, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
-      as threshold_nanos, p.free, settlement_bound(r) as bound_nanos,
-    round(token_cost(p, (v_usage ->> 'prompt_tokens')::numeric, (v_usage ->> 'completion_tokens')::numeric) * r.exchange_rate)
-      as cost_nanos,
-    r.org_id = p_org_id and r.status = 'open' and r.cost_ticket_id is null
-      and r.own_keys is null and p_item ->> 'provider_key_id' is null
-      and coalesce(p_item ->> 'provider', r.provider) = r.provider and coalesce(p_item ->> 'model', r.model) = r.model
-      and is_flat(p) and knows_tier(p, v_usage ->> 'service_tier') and knows_region(p, v_usage ->> 'region') as is_usual
-  into f
-  from reservations r
-  cross join lateral (select * from wallets q where q.id = r.wallet_id limit 1) as w
-  cross join lateral (select * from model_prices q where q.version_id = r.price_version_id limit 1) as p
-  join organizations o on o.id = p_org_id
-  where r.id = p_item ->> 'reservation_id';
-
-  if not coalesce(f.is_usual and f.cost_nanos <= least(f.bound_nanos, 9000000000000000000), false)
-      or (f.cost_nanos = 0 and not f.free)
-      -- A budget may reach a threshold.
-      or (f.is_budgeted and f.cost_nanos > f.held_nanos)
-      or f.balance_nanos::numeric + f.held_nanos - f.cost_nanos < -9000000000000000000
-      or (f.balance_nanos + f.reserved_nanos >= f.threshold_nanos
-        and f.balance_nanos + f.reserved_nanos - f.cost_nanos < f.threshold_nanos) then
-    return null;
-  end if;
-  v_cost_nanos := f.cost_nanos;
-  v_entry_id := new_id('txn');
-  if f.key_id is not null then
-    update tokens k set held_nanos = k.held_nanos - f.held_nanos, spent_nanos = k.spent_nanos + v_cost_nanos where k.id = f.key_id;
-  end if;
-  update reservations r set status = 'settled', closed_at = v_now, actual_cost_nanos = v_cost_nanos, outcome = 'completed',
-    usage = v_usage, usage_source = p_item ->> 'usage_source', settled_provider = r.provider, settled_model = r.model
-  where r.id = f.id;
-  if f.is_budgeted then
-    perform count_in_budgets(p_org_id, (f.id, f.key_id, f.user_id, f.team_id, f.created_at, -f.held_nanos, v_cost_nanos)::budget_move);
-  end if;
-  insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
-    reservation_id, phase, actual_cost_nanos, created_at)
-  values (v_entry_id, f.wallet_id, p_org_id, f.seq + 1, 'settlement', f.held_nanos - v_cost_nanos,
-    f.balance_nanos + f.held_nanos - v_cost_nanos, f.provider, f.model, f.id, 'close', v_cost_nanos, v_now);
-  update wallets w set balance_nanos = w.balance_nanos + f.held_nanos - v_cost_nanos,
-    reserved_nanos = w.reserved_nanos - f.held_nanos, seq = w.seq + 1
-  where w.id = f.wallet_id;
-  return ('settle', 1, null, null, f.id, 'settled', f.wallet_id, f.wallet_owner_type, f.currency, f.estimated_nanos, f.held_nanos,
-    v_cost_nanos, greatest(f.held_nanos - v_cost_nanos, 0), f.balance_nanos + f.held_nanos - v_cost_nanos, v_entry_id,
-    f.expires_at, null, null, null, null, null)::item_answer;
+  update ticket_waiters w set need_nanos = least(n.nanos, 9000000000000000000)
+  from cost_tickets t
+  cross join lateral (select need_today(new, jsonb_populate_record(null::reserve_item, t.reserve)) as nanos offset 0) as n
+  where w.org_id = new.id and w.answer is null and t.id = w.ticket_id and t.status = 'open' and n.nanos is not null;
+  perform notify_waiters(new.id);
+  return null;
 end $$;
+
+create trigger organizations_reprice after update of price_factor on organizations
+for each row when (new.price_factor <> old.price_factor)
+execute function reprice_waiters();
 
 create function judge_settlements_3(p_org_id text, p_items jsonb)
 returns settlement[] language sql stable as $$
@@ -2774,7 +2912,7 @@ returns settlement[] language sql stable as $$
       when r.status not in ('open', 'expired') then 'repeated'
       when p.version_id is null then 'price_not_frozen'
       when i.provider_key_id is not null and own.factor is null then 'provider_key_not_frozen'
-      when i.outcome = 'completed' and told.usd_nanos = 0 and not (p.price).free and own.factor is distinct from 0
+      when i.outcome = 'completed' and told.usd_nanos = 0 and not (p.price).free and coalesce(own.factor, r.price_factor) is distinct from 0
         then 'usage_not_priced'
       when cost.nanos > 9000000000000000000
         or w.balance_nanos + case r.status when 'open' then r.held_nanos else 0 end - cost.nanos < -9000000000000000000
@@ -2788,7 +2926,8 @@ returns settlement[] language sql stable as $$
     end,
     cost.nanos, chosen.provider, chosen.model, i.outcome, i.usage, i.usage_source, told.nanos - cost.nanos,
     p.version_id is not null and not (knows_tier(p.price, i.usage ->> 'service_tier')
-      and knows_region(p.price, i.usage ->> 'region')), i.provider_key_id)::settlement order by e.n)
+      and knows_region(p.price, i.usage ->> 'region')), i.provider_key_id,
+    i.provider_cost_usd)::settlement order by e.n)
   from jsonb_array_elements(p_items) with ordinality as e (value, n)
   cross join lateral jsonb_populate_record(null::settle_item, e.value) as i
   left join lateral (select q.id from reservations q where q.org_id = p_org_id and q.request_id = i.request_id limit 1)
@@ -2806,10 +2945,9 @@ returns settlement[] language sql stable as $$
   cross join lateral (select case
     -- What failed or was canceled before any use costs nothing, not even the price per request.
     when i.outcome <> 'completed' and not has_use(i.usage) then 0
-    when own.factor is not null then usage_cost(
-      price_by_key(p.price, jsonb_populate_record(null::usage_counts, i.usage), own.factor),
-      jsonb_populate_record(null::usage_counts, i.usage))
-    else usage_cost(p.price, jsonb_populate_record(null::usage_counts, i.usage)) end as usd_nanos offset 0) as usd
+    else usage_cost(
+      charged_price(p.price, jsonb_populate_record(null::usage_counts, i.usage), own.factor, r.price_factor),
+      jsonb_populate_record(null::usage_counts, i.usage)) end as usd_nanos offset 0) as usd
   cross join lateral (select usd.usd_nanos, round(usd.usd_nanos * r.exchange_rate) as nanos offset 0) as told
   cross join lateral (select least(told.nanos, settlement_bound(r.reservation)) as nanos offset 0) as cost
 $$;
@@ -2841,7 +2979,7 @@ begin
   update reservations r
   set status = s.status, closed_at = v_now, actual_cost_nanos = s.cost_nanos, outcome = s.outcome, usage = s.usage,
     usage_source = s.usage_source, settled_provider = s.provider, settled_model = s.model,
-    provider_key_id = s.provider_key_id
+    provider_key_id = s.provider_key_id, provider_cost_usd = s.provider_cost_usd
   from unnest(v_closing) as s where r.id = (s.reservation).id;
   if exists (select 1 from unnest(v_closing) as s where (s.reservation).is_budgeted or s.status = 'late') then
     perform count_closings(p_org_id, v_closing);
@@ -2862,65 +3000,70 @@ begin
       chosen_model, outcome, usage, usage_source);
 end $$;
 
--- Answers the items of a settle that close nothing: repeats, refusals, and cancellations of a
--- request_id that is unknown. Such a cancellation leaves a tombstone, so that this request_id never
--- holds, and no wait for money outlives it.
-create function answer_unclosed(p_org_id text, p_items settlement[], p_now timestamptz)
-returns setof lane_answer language plpgsql as $$
-begin
-  return query
-    with tombstones as (
-      insert into reservations (id, org_id, request_id, status, created_at, outcome)
-      select new_id('res'), p_org_id, s.request_id, 'canceled', p_now, 'canceled'
-      from unnest(p_items) as s where s.code = 'tombstone' returning *
-    ), gone as (
-      delete from ticket_waiters w using tombstones t where w.org_id = p_org_id and w.request_id = t.request_id
-    )
-    select a.* from unnest(p_items) as s
-    join tombstones t on s.code = 'tombstone' and t.request_id = s.request_id
-    cross join lateral settled_answer(s.n, t::reservations) as a;
-  return query
-    select a.* from unnest(p_items) as s cross join lateral settled_answer(s.n, s.reservation) as a
-    where s.code = 'repeated';
-  return query
-    select 'settle', s.n, s.code,
-      case s.code when 'price_not_frozen' then 'model' when 'provider_key_not_frozen' then 'provider_key_id' when 'not_found' then null
-        else 'usage' end,
-      (s.reservation).id, null::text, null::text, null::text, null::text, null::bigint, null::bigint, null::bigint,
-      null::bigint, null::bigint, null::text, null::timestamptz, null::jsonb
-    from unnest(p_items) as s where s.code not in ('tombstone', 'repeated');
-end $$;
-
--- The own key in whose account a provider keeps what a request names; null: in that of the
--- platform.
-create function key_of_keeper(p_org_id text, p_named jsonb, p_provider text)
-returns text language sql stable as $$
-  select s.provider_key_id from jsonb_to_recordset(p_named -> 'ids') as i (kind text, id text)
-  join stored_ids s on s.org_id = p_org_id and s.kind = i.kind and s.id = i.id and s.provider = p_provider
-  order by s.provider_key_id nulls last limit 1
-$$;
-
--- What a usage costs at most. If the provider chooses the tier, it is the dearest one that is
--- priced; one that is asked for may not be the one that serves, so it is the dearer of it and the
--- ordinary one.
-create function dearest_cost(p model_prices, u usage_counts)
-returns numeric language plpgsql immutable as $$
+-- Settles one item likewise: settle_3 would close an open hold with it, at the model that was held
+-- for, within its bound, and tell nobody. Null, and nothing is written, if that is not sure.
+create function settle_alone(p_org_id text, p_item jsonb)
+returns item_answer language plpgsql as $$
 declare
-  v_nanos numeric := usage_cost(p, u);
-  v_tier text;
+  v_usage jsonb := p_item -> 'usage';
+  v_now timestamptz := clock_timestamp();
+  f record;
+  v_cost_nanos bigint;
+  v_entry_id text;
 begin
-  if p.service_tiers is null or u.service_tier is null then
-    return v_nanos;
+  -- Tokens alone count, and of those no kind that has a price of its own.
+  if (case when p_item ->> 'outcome' = 'completed' and jsonb_typeof(v_usage) = 'object'
+      then jsonb_path_exists(v_usage - '{prompt_tokens,completion_tokens,reasoning_tokens}'::text[], '$.* ? (@ > 0)')
+      else true end) then
+    return null;
   end if;
-  if u.service_tier in ('auto', 'default') then
-    for v_tier in select jsonb_object_keys(p.service_tiers) loop
-      u.service_tier := v_tier;
-      v_nanos := greatest(v_nanos, usage_cost(p, u));
-    end loop;
-    return v_nanos;
+  select r.id, r.key_id, r.wallet_id, r.wallet_owner_type, r.currency, r.estimated_nanos, r.held_nanos, r.expires_at, r.provider,
+    r.model, r.is_budgeted, r.user_id, r.team_id, r.created_at, w.seq, w.balance_nanos, w.reserved_nanos, coalesce(w.low_balance_threshold_nanos, o.low_balance_threshold_nanos)
+      as threshold_nanos, p.free, settlement_bound(r) as bound_nanos,
+    round(token_cost(p, (v_usage ->> 'prompt_tokens')::numeric, (v_usage ->> 'completion_tokens')::numeric)
+      * coalesce(r.price_factor, 1) * r.exchange_rate) as cost_nanos,
+    r.org_id = p_org_id and r.status = 'open' and r.cost_ticket_id is null
+      and r.own_keys is null and p_item ->> 'provider_key_id' is null
+      and coalesce(p_item ->> 'provider', r.provider) = r.provider and coalesce(p_item ->> 'model', r.model) = r.model
+      and is_flat(p) and knows_tier(p, v_usage ->> 'service_tier') and knows_region(p, v_usage ->> 'region') as is_usual
+  into f
+  from reservations r
+  cross join lateral (select * from wallets q where q.id = r.wallet_id limit 1) as w
+  cross join lateral (select * from model_prices q where q.version_id = r.price_version_id limit 1) as p
+  join organizations o on o.id = p_org_id
+  where r.id = p_item ->> 'reservation_id';
+
+  if not coalesce(f.is_usual and f.cost_nanos <= least(f.bound_nanos, 9000000000000000000), false)
+      or (f.cost_nanos = 0 and not f.free)
+      -- A budget may reach a threshold.
+      or (f.is_budgeted and f.cost_nanos > f.held_nanos)
+      or f.balance_nanos::numeric + f.held_nanos - f.cost_nanos < -9000000000000000000
+      or (f.balance_nanos + f.reserved_nanos >= f.threshold_nanos
+        and f.balance_nanos + f.reserved_nanos - f.cost_nanos < f.threshold_nanos) then
+    return null;
   end if;
-  u.service_tier := null;
-  return greatest(v_nanos, usage_cost(p, u));
+  v_cost_nanos := f.cost_nanos;
+  v_entry_id := new_id('txn');
+  if f.key_id is not null then
+    update tokens k set held_nanos = k.held_nanos - f.held_nanos, spent_nanos = k.spent_nanos + v_cost_nanos where k.id = f.key_id;
+  end if;
+  update reservations r set status = 'settled', closed_at = v_now, actual_cost_nanos = v_cost_nanos, outcome = 'completed',
+    usage = v_usage, usage_source = p_item ->> 'usage_source', settled_provider = r.provider, settled_model = r.model,
+    provider_cost_usd = (p_item ->> 'provider_cost_usd')::numeric
+  where r.id = f.id;
+  if f.is_budgeted then
+    perform count_in_budgets(p_org_id, (f.id, f.key_id, f.user_id, f.team_id, f.created_at, -f.held_nanos, v_cost_nanos)::budget_move);
+  end if;
+  insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model,
+    reservation_id, phase, actual_cost_nanos, created_at)
+  values (v_entry_id, f.wallet_id, p_org_id, f.seq + 1, 'settlement', f.held_nanos - v_cost_nanos,
+    f.balance_nanos + f.held_nanos - v_cost_nanos, f.provider, f.model, f.id, 'close', v_cost_nanos, v_now);
+  update wallets w set balance_nanos = w.balance_nanos + f.held_nanos - v_cost_nanos,
+    reserved_nanos = w.reserved_nanos - f.held_nanos, seq = w.seq + 1
+  where w.id = f.wallet_id;
+  return ('settle', 1, null, null, f.id, 'settled', f.wallet_id, f.wallet_owner_type, f.currency, f.estimated_nanos, f.held_nanos,
+    v_cost_nanos, greatest(f.held_nanos - v_cost_nanos, 0), f.balance_nanos + f.held_nanos - v_cost_nanos, v_entry_id,
+    f.expires_at, null, null, null, null, null)::item_answer;
 end $$;
 
 -- Moves open holds to now + their life, at most 24 h after the reserve, or after its call took what
@@ -3998,19 +4141,23 @@ end $$;
 -- What one settlement adds to spend, with the call that it is of. An hour that was held and never
 -- settled costs nothing and counts no call, nor does one that failed for nothing, also after its
 -- hold had expired; a charge beyond a bound counts no second one. So it is the same whenever it is
--- looked at.
+-- looked at. An hour that comes twice is two; where clocks change by half an hour, that hour has 30
+-- minutes or 90.
 create function spend_of(t wallet_transactions, r reservations, p_time_zone text)
 returns table(day date, hour timestamptz, key_id text, user_id text, team_id text, agent_id text,
   family text, provider text, model text, session_id text, tags text[], cost_nanos numeric, requests
   bigint, prompt_tokens numeric, completion_tokens numeric, cached_tokens numeric) language sql
   stable as $$
-  select l.local::date, t.created_at - (l.local - date_trunc('hour', l.local)), coalesce(r.key_id, ''), coalesce(r.user_id, ''),
+  select l.local::date,
+    case when (h.begun at time zone p_time_zone) = h.local then h.begun else h.local at time zone p_time_zone end,
+    coalesce(r.key_id, ''), coalesce(r.user_id, ''),
     coalesce(r.team_id, ''), coalesce(r.agent_id, ''), coalesce(r.family, ''), coalesce(t.provider, ''), coalesce(t.model, ''),
     r.session_id, r.tags, coalesce(t.actual_cost_nanos, 0)::numeric, c.calls,
     case c.calls when 1 then coalesce((r.usage ->> 'prompt_tokens')::numeric, 0) else 0 end,
     case c.calls when 1 then coalesce((r.usage ->> 'completion_tokens')::numeric, 0) else 0 end,
     case c.calls when 1 then coalesce((r.usage ->> 'cached_tokens')::numeric, 0) else 0 end
   from (select t.created_at at time zone p_time_zone as local) as l
+  cross join lateral (select date_trunc('hour', l.local) as local, t.created_at - (l.local - date_trunc('hour', l.local)) as begun) as h
   cross join (select case when (t.phase = 'late' and (t.actual_cost_nanos > 0 or r.outcome = 'completed'))
       or (t.phase = 'close' and r.status = 'settled') then 1 else 0 end::bigint as calls) as c
 $$;
@@ -5059,38 +5206,6 @@ begin
   return next;
 end $$;
 
--- Says what a refused reserve must be covered by at today's prices, buffer included; null if it has
--- no price any more.
-create function need_today(p_org organizations, i reserve_item)
-returns numeric language sql stable as $$
-  select amount_to_hold((quote_reserve_2(p_org.id, i, p_org.default_max_completion_tokens)).usd_nanos, rate_of(p_org.currency),
-    p_org.reserve_buffer_pct)
-$$;
-
--- True if a call that waits for so much can no longer be served, however much money comes: its
--- organization is suspended, its key has ended or has spent its budget, its person, team or agent
--- is gone, a cap of its agent or the limits of its session are reached. Each waiting call is looked
--- at in each turn, so what costs more stands last, behind a look whether there is such a bound at
--- all.
-create function waiter_has_ended(t cost_tickets, p_need_nanos bigint)
-returns boolean language sql stable as $$
-  select key_has_ended(t)
-    or exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null)
-    or (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
-      and k.max_budget_nanos - k.spent_nanos - k.held_nanos < p_need_nanos))
-    or (t.team_id is not null and exists (select 1 from teams q where q.id = t.team_id and q.archived_at is not null))
-    or (t.agent_id is not null and exists (select 1 from agents q where q.id = t.agent_id and q.archived_at is not null))
-    or (t.agent_id is not null and exists (select 1 from usage_constraints c where c.agent_id = t.agent_id
-        and c.archived_at is null and c.enforcement_mode = 'reject')
-      and (judge_caps(jsonb_populate_record(null::reserve_item, t.reserve), p_need_nanos, clock_timestamp(), '{}')).refused_id
-        is not null)
-    or (t.reserve ?| array['session_max_actions', 'session_max_cost_usd']
-      and exists (select 1 from organizations o
-        cross join lateral jsonb_populate_record(null::reserve_item, t.reserve) as i
-        cross join lateral quote_reserve_2(t.org_id, i, o.default_max_completion_tokens) as q
-        where o.id = t.org_id and session_is_full(t.org_id, i, q.usd_nanos, '{}')))
-$$;
-
 -- Answers a redeem whose request_id has a reservation already: with that one, if this ticket paid
 -- for it.
 create function repeated_redeem(t cost_tickets, r reservations)
@@ -5196,6 +5311,38 @@ begin
     cross join lateral (select jsonb_populate_record(null::lane_row, q.answer) as r) as n
     where q.org_id = p_org_id and q.request_id = any (p_request_ids) and q.answer is not null;
 end $$;
+
+-- Says what a refused reserve must be covered by at today's prices, buffer included; null if it has
+-- no price any more.
+create function need_today(p_org organizations, i reserve_item)
+returns numeric language sql stable as $$
+  select amount_to_hold((quote_reserve_3(p_org, i)).usd_nanos, rate_of(p_org.currency),
+    p_org.reserve_buffer_pct)
+$$;
+
+-- True if a call that waits for so much can no longer be served, however much money comes: its
+-- organization is suspended, its key has ended or has spent its budget, its person, team or agent
+-- is gone, a cap of its agent or the limits of its session are reached. Each waiting call is looked
+-- at in each turn, so what costs more stands last, behind a look whether there is such a bound at
+-- all.
+create function waiter_has_ended(t cost_tickets, p_need_nanos bigint)
+returns boolean language sql stable as $$
+  select key_has_ended(t)
+    or exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null)
+    or (t.key_id is not null and exists (select 1 from tokens k where k.id = t.key_id
+      and k.max_budget_nanos - k.spent_nanos - k.held_nanos < p_need_nanos))
+    or (t.team_id is not null and exists (select 1 from teams q where q.id = t.team_id and q.archived_at is not null))
+    or (t.agent_id is not null and exists (select 1 from agents q where q.id = t.agent_id and q.archived_at is not null))
+    or (t.agent_id is not null and exists (select 1 from usage_constraints c where c.agent_id = t.agent_id
+        and c.archived_at is null and c.enforcement_mode = 'reject')
+      and (judge_caps(jsonb_populate_record(null::reserve_item, t.reserve), p_need_nanos, clock_timestamp(), '{}')).refused_id
+        is not null)
+    or (t.reserve ?| array['session_max_actions', 'session_max_cost_usd']
+      and exists (select 1 from organizations o
+        cross join lateral jsonb_populate_record(null::reserve_item, t.reserve) as i
+        cross join lateral quote_reserve_3(o, i) as q
+        where o.id = t.org_id and session_is_full(t.org_id, i, q.usd_nanos, '{}')))
+$$;
 
 -- What a verdict may take of a wallet: a rule's leaves alone what is kept for calls that wait, a
 -- person's goes before them.
@@ -7742,8 +7889,8 @@ execute function record_change('sign_in_code', 'user_id');
 
 create trigger organizations_record after insert or update of name, currency, reserve_buffer_pct,
   low_balance_threshold_nanos, reservation_ttl_seconds, ticket_ttl_seconds,
-  default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone, archived_at on
-  organizations
+  default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone,
+  own_key_factor_min, price_factor, archived_at on organizations
 for each row
 execute function record_change('organization', 'id');
 
