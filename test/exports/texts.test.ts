@@ -21,7 +21,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-/** The cells of a CSV text by RFC 4180; null for an empty cell, which a quoted empty text is not. */
+/** The cells of a CSV text by RFC 4180; null for an empty cell, unlike an empty text in quotes. */
 function csvRows(text: string): (string | null)[][] {
   const rows: (string | null)[][] = [];
   let row: (string | null)[] = [];

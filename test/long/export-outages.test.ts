@@ -9,8 +9,8 @@ import { type Answer, makeTenant, type Tenant } from '../support/api';
 import { openPaymentProcesses, type PaymentProcesses } from '../support/payments/processes';
 import { until } from '../support/until';
 
-// What an export goes through as other parts end beside it: the API as it is made, Temporal as it is
-// written.
+// What an export goes through as other parts end beside it: the API as it is made, Temporal as it
+// is written.
 
 let world: PaymentProcesses;
 let tenant: Tenant;

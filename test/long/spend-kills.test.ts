@@ -12,8 +12,8 @@ import { openTestDatabase } from '../support/database';
 import { makeFundedOrg, makePrice } from '../support/ledger';
 import { until } from '../support/until';
 
-// The process that folds spend is killed at each of its writes: what it has sent may end or not, and
-// each settlement counts once.
+// The process that folds spend is killed at each of its writes: what it has sent may end or not,
+// and each settlement counts once.
 
 let db: Db;
 let url: string;
