@@ -113,7 +113,8 @@ test('a store that does not answer keeps the files of no other organization', as
   const steps = createExportSteps(db, async ({ destination_id }) => {
     const url = urls.get(destination_id ?? '') ?? '';
     was_asked ||= url === silent.url;
-    return open(url, url === silent.url ? { ask_ms: 3_000, send_ms: 3_000 } : patience);
+    const ms = url === silent.url ? 3_000 : 20_000;
+    return open(url, { ask_ms: ms, send_ms: ms });
   });
   const running = steps.expireExports({ limit: 10 }, { signal });
   await until(() => was_asked && store.objects.size === 0, 2_500);

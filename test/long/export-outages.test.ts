@@ -76,7 +76,7 @@ async function ended(id: string): Promise<Answer['body']> {
   return body;
 }
 
-/** Stalls the next such write, runs what begins it, and waits until it stands still. */
+/** Lets the next such write, by its table and operation, stand still. */
 async function stalled(name: string): Promise<void> {
   await many(world.db, 'insert into export_stalls values (:name)', { name });
 }

@@ -39,7 +39,7 @@ afterAll(async () => {
   await close();
 });
 
-/** Each write to a table that is named in `stalls` waits; the first one of all. */
+/** Each write to a table that is named in `stalls` waits. */
 const stalling = `
   create table stalls (name text);
   create function stall() returns trigger language plpgsql as $$

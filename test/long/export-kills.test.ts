@@ -1,0 +1,234 @@
+import type { ChildProcess } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { many } from '../../domain/sql';
+import { type ObjectStore, openObjectStore, store_key } from '../exports/object-store';
+import {
+  type ExportWorld,
+  ended,
+  filesBelow,
+  openExportWorld,
+  startWorkerProcess,
+  sumsOf,
+} from '../exports/world';
+import { makeTenant, type Tenant } from '../support/api';
+import { until } from '../support/until';
+
+// A worker that is killed at each step of an export of CSV or Parquet, to a folder or to a bucket:
+// the same bytes, one manifest, nothing half visible and nothing left over.
+
+const BUCKET = 'acme-exports';
+/** More than an upload sends in one part, however well it is compressed. */
+const EVENTS = 4_500;
+
+let store: ObjectStore;
+let world: ExportWorld;
+let tenant: Tenant;
+let period: { from: string; to: Date };
+let destination_id: string;
+let child: ChildProcess | undefined;
+
+beforeAll(async () => {
+  store = await openObjectStore(BUCKET);
+  world = await openExportWorld([store.url]);
+  tenant = await makeTenant(world.db);
+  const { org_id, wallet_id, owner_key: key } = tenant;
+  await many(
+    world.db,
+    `insert into events (id, created_at, org_id, type, payload)
+     select q.id, id_time(q.id), :org_id, 'request.completed', jsonb_build_object('n', q.n, 'text', q.text)
+     from (select new_id('evt') as id, n, (select string_agg(md5(n || ' ' || k), '') from generate_series(1, 330) as k) as text
+       from generate_series(1, :events) as n offset 0) as q`,
+    { org_id, events: EVENTS },
+  );
+  await many(
+    world.db,
+    `select credit(:org_id, :wallet_id, n, 'credit ' || n) from generate_series(1, 200) as n`,
+    { org_id, wallet_id },
+  );
+  await many(world.db, stalling);
+  period = { from: new Date(Date.now() - 3_600_000).toISOString(), to: new Date() };
+  const body = { endpoint: store.url, region: 'eu-central-1', bucket: BUCKET, ...store_key };
+  const made = await world.call('post', '/v1/export-destinations', { key, body });
+  expect(made.status).toBe(201);
+  destination_id = made.body.id;
+}, 120_000);
+
+afterAll(async () => {
+  child?.kill('SIGKILL');
+  await world.close();
+  await store.close();
+});
+
+async function ask(more: object): Promise<string> {
+  const body = { kinds: ['events', 'ledger', 'statement'], ...period, ...more };
+  const answer = await world.call('post', '/v1/exports', { key: tenant.owner_key, body });
+  expect(answer.status).toBe(201);
+  return answer.body.id;
+}
+
+/** What an export that nobody disturbs writes. */
+async function undisturbed(more: object): Promise<Record<string, string>> {
+  const exporter = await world.startExporter();
+  const done = await ended(world, tenant.owner_key, await ask(more));
+  await exporter.stop();
+  expect(done.status).toBe('completed');
+  return sumsOf(done);
+}
+
+const startWorker = () => {
+  child = startWorkerProcess(world, { EXPORT_S3_ORIGINS: store.url });
+  return child;
+};
+
+const hash = (bytes: Buffer | undefined) =>
+  createHash('sha256')
+    .update(bytes ?? '')
+    .digest('hex');
+
+type Asked = { method: string; key: string; query?: URLSearchParams };
+const isPart = ({ method, query }: Asked) => method === 'PUT' && query?.has('partNumber');
+const isManifest = ({ method, key }: Asked) => method === 'PUT' && key.endsWith('manifest.json');
+
+/** Where a worker dies, in their order: as a request arrives, or as it is carried out. */
+const points: { at: string; is_after?: true; isIt: (asked: Asked) => boolean | undefined }[] = [
+  {
+    at: 'a further part is',
+    isIt: (asked) => isPart(asked) && asked.query?.get('partNumber') === '2',
+  },
+  {
+    at: 'all parts are there',
+    isIt: ({ method, query }) => method === 'POST' && query?.has('uploadId'),
+  },
+  { at: 'the file is there, its row not', is_after: true, isIt: ({ method }) => method === 'POST' },
+  { at: 'the manifest is on its way', isIt: isManifest },
+  { at: 'the manifest is there, its row not', is_after: true, isIt: isManifest },
+  {
+    at: 'what is left over is looked for',
+    isIt: ({ method, query }) => method === 'GET' && query?.has('uploads'),
+  },
+];
+
+/** Each death costs half a minute, until it is noticed and another worker has started. */
+const DEATH_MS = 100_000;
+
+test(
+  'a worker that is killed at each step of an upload leaves no trace',
+  async () => {
+    const format = 'csv';
+    const more = { format, destination_id };
+    const expected = await undisturbed(more);
+    const whole = new Set(Object.values(expected));
+    const id = await ask(more);
+    const killed: string[] = [];
+    const half: string[] = [];
+    const kill = (asked: Asked, is_after: boolean) => {
+      const point = points[killed.length];
+      if (!asked.key.includes(id) && !asked.query?.get('prefix')?.includes(id)) return undefined;
+      if (point === undefined || !point.isIt(asked) || (point.is_after ?? false) !== is_after)
+        return undefined;
+      killed.push(point.at);
+      child?.kill('SIGKILL');
+      for (const [name, bytes] of store.objects)
+        if (name.includes(id) && !name.endsWith('manifest.json') && !whole.has(hash(bytes)))
+          half.push(`${point.at}: ${name}`);
+      return { status: 500, code: 'InternalError' };
+    };
+    store.trouble = (asked) => kill(asked, false);
+    store.trouble_after = (asked) => kill(asked, true);
+    startWorker();
+    let body: { status: string; error_message?: string } = { status: 'running' };
+    await until(async () => {
+      await world.dispatch();
+      if (child?.exitCode !== null || child.signalCode !== null) startWorker();
+      ({ body } = await world.call('get', `/v1/exports/${id}`, { key: tenant.owner_key }));
+      return !['queued', 'running'].includes(body.status);
+    }, points.length * DEATH_MS);
+    child?.kill('SIGTERM');
+    expect([body.status, killed, half]).toEqual(['completed', points.map(({ at }) => at), []]);
+    expect(sumsOf(body)).toEqual(expected);
+    const names = [...store.objects.keys()].filter((name) => name.includes(id));
+    expect(names.filter((name) => name.endsWith('manifest.json'))).toHaveLength(1);
+    expect(names).toHaveLength(whole.size + 1);
+    for (const name of names.filter((one) => !one.endsWith('manifest.json')))
+      expect([name, whole.has(hash(store.objects.get(name)))]).toEqual([name, true]);
+    const manifest = names.find((name) => name.endsWith('manifest.json')) as string;
+    for (const { name, sha256 } of JSON.parse(String(store.objects.get(manifest))).files)
+      if (name !== null)
+        expect(hash(store.objects.get(path.join(path.dirname(manifest), name)))).toBe(sha256);
+    expect([...store.uploads.keys()]).toEqual([]);
+  },
+  (points.length + 2) * DEATH_MS,
+);
+
+/** The next record of an export at a step waits, and is never committed. */
+const stalling = `
+  create table stalls (step text);
+  create function stall() returns trigger language plpgsql as $$
+  declare
+    o jsonb := to_jsonb(old);
+    n jsonb := to_jsonb(new);
+  begin
+    if exists (select from stalls s where s.step = case
+        when tg_table_name = 'export_files' and n ->> 'written_at' is distinct from o ->> 'written_at'
+          then case n ->> 'n' when '0' then 'manifest' else 'file' end
+        when tg_table_name = 'export_files' then 'page'
+        when n ->> 'status' is distinct from o ->> 'status' then n ->> 'status' end) then
+      perform pg_sleep(300);
+    end if;
+    return new;
+  end $$;
+  create trigger stall before update on export_files for each row execute function stall();
+  create trigger stall before update on exports for each row execute function stall()`;
+
+const sleeping = `datname = current_database() and wait_event = 'PgSleep'`;
+
+/**
+ * In the middle of a file; a file has its name, its row does not say so; the same of the manifest;
+ * all is there but the end.
+ */
+const steps = ['page', 'file', 'manifest', 'completed'];
+
+test.each(['csv', 'parquet'])(
+  'a worker that is killed at each record of a folder of %s leaves no trace',
+  async (format) => {
+    const small = { format, kinds: ['ledger', 'statement', 'audit_log'] };
+    const expected = await undisturbed(small);
+    const id = await ask(small);
+    for (const step of steps) {
+      await many(world.db, 'insert into stalls values (:step)', { step });
+      const worker = startWorker();
+      await until(async () => {
+        await world.dispatch();
+        const found = await many(world.db, `select 1 from pg_stat_activity where ${sleeping}`);
+        return found.length > 0;
+      }, DEATH_MS);
+      worker.kill('SIGKILL');
+      await once(worker, 'exit');
+      await many(world.db, 'delete from stalls');
+      await many(
+        world.db,
+        `select pg_terminate_backend(pid) from pg_stat_activity where ${sleeping}`,
+      );
+    }
+    startWorker();
+    const done = await ended(world, tenant.owner_key, id);
+    child?.kill('SIGTERM');
+    expect([done.status, done.error_code]).toEqual(['completed', null]);
+    expect(sumsOf(done)).toEqual(expected);
+    const files = (await filesBelow(world.dir)).filter((name) => name.includes(id));
+    expect(files).toHaveLength(Object.keys(expected).length + 1);
+    expect(files.filter((name) => path.basename(name).startsWith('.'))).toEqual([]);
+    const manifests = files.filter((name) => name.endsWith('manifest.json'));
+    expect(manifests).toHaveLength(1);
+    const text = await readFile(path.join(world.dir, manifests[0] as string), 'utf8');
+    for (const { name, sha256 } of JSON.parse(text).files)
+      if (name !== null) {
+        const file = path.join(world.dir, path.dirname(manifests[0] as string), name);
+        expect([name, hash(await readFile(file))]).toEqual([name, sha256]);
+      }
+  },
+  (steps.length + 2) * DEATH_MS,
+);
