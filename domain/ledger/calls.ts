@@ -135,10 +135,7 @@ export interface Reservation {
   priced_models?: PricedModel[] | undefined;
 }
 
-/**
- * A constraint with mode `warn` that a hold exceeds. `max_value` is in currency or in answers, by
- * its type.
- */
+/** A constraint with mode `warn` that a hold exceeds; its type says what `max_value` counts. */
 export interface Warning {
   id: string;
   constraint_type: 'cost' | 'responses';
