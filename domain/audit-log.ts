@@ -79,8 +79,8 @@ const conditions: Record<keyof AuditLogFilter, (id: string) => string> = {
 };
 
 /**
- * Ids begin with their time: those of a period stand together, but for a clock's last minute. No id
- * is older than 1970, before which the number of a time is below zero.
+ * Ids begin with their time: those of a period stand together, except for a clock's last minute.
+ * That minute before 1970 has no number in them.
  */
 function idAt(time: string, margin: string): string {
   const ms = `((extract(epoch from ${time}::timestamptz) ${margin}) * 1000)::bigint`;

@@ -95,7 +95,7 @@ test('filters find by actor, action, object, session and time; a new one changes
   expect(actions(await log(`?actor=${row.actor.id}`, other.owner_key))).toEqual([]);
 });
 
-test.each(['1970-01-01T00:00:00Z', '1960-02-03T04:05:06Z'])(
+test.each(['1970-01-01T00:00:00Z', '1970-01-01T00:00:59Z'])(
   'from %s on is all there is, and nothing was before',
   async (time) => {
     const all = (await log()).body;
