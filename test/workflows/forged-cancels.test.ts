@@ -62,6 +62,9 @@ test("nobody who only reaches Temporal ends a buyer's checkout", async () => {
 test('the buyer cancels through the API, whose wish is signed', async () => {
   const { payment_session_id: id } = await createCheckout(world, tenant);
   const path = `/v1/payments/sessions/${id}/cancel`;
-  const canceled = await world.call('post', path, { key: tenant.member_key, body: {} });
+  const cancel = () => world.call('post', path, { key: tenant.member_key, body: {} });
+  let canceled = await cancel();
+  // The worker had not taken it within two seconds: the answer says to repeat it.
+  for (let tries = 0; canceled.status === 503 && tries < 5; tries += 1) canceled = await cancel();
   expect([canceled.status, canceled.body.status]).toEqual([200, 'canceled']);
 });

@@ -37,6 +37,10 @@ afterAll(async () => {
 });
 
 /** A settled call that its provider said to cost 0.0012 USD, and the gateway's event of it. */
+// So long may a transaction of another test's database stay open, below which readers stay.
+const OPEN_MS = 240_000;
+jest.setTimeout(OPEN_MS + 60_000);
+
 async function settled(provider_key_id: string | null): Promise<{ id: string; event_id: string }> {
   const { org_id } = tenant;
   const id = randomUUID();
@@ -56,7 +60,7 @@ async function settled(provider_key_id: string | null): Promise<{ id: string; ev
   await until(async () => {
     const sql = `select 1 from events where transaction_id >= pg_snapshot_xmin(pg_current_snapshot()) limit 1`;
     return (await many(db, sql)).length === 0;
-  });
+  }, OPEN_MS);
   return { id, event_id: event.id };
 }
 

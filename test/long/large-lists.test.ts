@@ -1,5 +1,5 @@
-import { type Db, many, one } from '../../../domain/sql';
-import { type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
+import { type Db, many, one } from '../../domain/sql';
+import { type CallApi, makeTenant, startApi, type Tenant } from '../support/api';
 
 // Lists of a hundred thousand keys and members: a part of them is read in less time than a person
 // notices, wherever it lies and whatever is searched.
