@@ -21,7 +21,7 @@ interface Step {
 export function PaymentTimeline({ payment }: { payment: Payment & Partial<AdminPayment> }) {
   const credits = useEntries(payment, 'payment_credit');
   const refunds = useEntries(payment, 'payment_refund');
-  const error = credits.error ?? refunds.error;
+  const error = [credits, refunds].find(({ data }) => data === undefined)?.error;
   if (error) return <Failure error={error} retry={() => void credits.refetch()} />;
   const entries = [...(credits.data ?? []), ...(refunds.data ?? [])];
   return <Steps label="What happened" steps={stepsOf(payment, entries)} />;

@@ -36,7 +36,7 @@ export function Chat() {
         </Empty>
       </Page>
     );
-  if (error) {
+  if (error && data === undefined) {
     const { title, words } = refusalWords(error);
     return (
       <Page title="Chat">

@@ -66,7 +66,7 @@ export function Spend() {
     >
       <FilterBar {...{ filters, set, period, by, interval }} />
       <Narrowed {...{ filters, set }} />
-      {ranking.error ? (
+      {ranking.error && ranking.data === undefined ? (
         <Failure error={ranking.error} retry={() => void ranking.refetch()} />
       ) : (
         <>
@@ -228,7 +228,8 @@ function Chart({
   const ranked = useQuery(
     reading('GET /api/spend/top', { query: { ...asked, by, limit: RANKED } }),
   );
-  const error = sums.error ?? grouped.error;
+  // What was known stays: a line above all says that it is old.
+  const error = [sums, grouped].find(({ data }) => data === undefined)?.error;
   if (error) return <Failure error={error} retry={() => void sums.refetch()} />;
   if (!sums.data || !grouped.data || ranked.data?.by !== by) return <LoadingRows />;
   // The ranking below says that there are no calls; days without any are no chart.

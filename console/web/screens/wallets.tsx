@@ -74,7 +74,7 @@ export function Wallets() {
           }
           actions={actions}
         />
-      ) : bank.error ? (
+      ) : bank.error && bank.data === undefined ? (
         <Failure error={bank.error} />
       ) : (
         <WalletTree {...{ threshold, actions, opened, turn }} bank={bank.data?.wallets[0]} />

@@ -90,7 +90,7 @@ test('the next person at a tab reads nothing of the chat of the one before', asy
   expect(await ask(page, 'POST', '/api/session', { access_key: billing_admin })).toBe(204);
   await page.goto('/chat');
   await page.getByRole('button', { name: 'Bea Billing' }).waitFor();
-  await page.getByRole('heading', { name: 'Chat' }).waitFor();
+  await page.getByRole('heading', { name: 'Chat', exact: true }).waitFor();
   expect(await page.getByText('Only mine').count()).toBe(0);
   await context.close();
   // And after a sign-out nothing is left to find.

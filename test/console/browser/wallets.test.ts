@@ -5,6 +5,7 @@ import { settled } from '../../support/console/look';
 import { makeWallets } from '../../support/console/many';
 import { makeOrganization, type TestOrganization } from '../../support/console/organization';
 import { api, picture, visit } from '../../support/console/visitor';
+import { until } from '../../support/until';
 
 let browser: Browser;
 let org: TestOrganization;
@@ -114,12 +115,23 @@ test('the first money of a team and of a person is given here, though neither ha
     await moving.getByRole('button', { name: 'Give', exact: true }).click();
     await moving.waitFor({ state: 'detached' });
   };
-  await give(() => page.getByRole('combobox', { name: 'Which team' }).fill(team), team);
+  /** Types until it is found: a list that closes takes the focus back, and what was typed with it. */
+  const find = async (label: string, words: string) => {
+    const option = page.getByRole('option', { name: words, exact: true });
+    await until(async () => {
+      await page.getByRole('combobox', { name: label }).fill(words);
+      return option.waitFor({ timeout: 2_000 }).then(
+        () => true,
+        () => false,
+      );
+    });
+  };
+  await give(() => find('Which team', team), team);
   await tree.getByRole('row', { name: team }).getByText('$1.25').waitFor();
   await give(async () => {
     await page.getByRole('combobox', { name: 'To', exact: true }).click();
     await page.getByRole('option', { name: 'a person' }).click();
-    await page.getByRole('combobox', { name: 'Which person' }).fill(person);
+    await find('Which person', person);
   }, person);
   await page.getByLabel('Name').fill(person);
   await page.getByRole('row', { name: person }).getByText('$1.25').waitFor();
