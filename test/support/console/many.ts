@@ -37,6 +37,8 @@ export function makeWallets(
       { org_id, team_id, people },
     );
     await many(db, `select id from ensure_wallet(:org_id, 'team', :team_id)`, { org_id, team_id });
+    // What the database does by itself within a minute of so many new rows.
+    await many(db, 'analyze users, memberships, team_members, wallets');
     return { team_id, team };
   });
 }
