@@ -115,7 +115,7 @@ test('the first money of a team and of a person is given here, though neither ha
     await moving.getByRole('button', { name: 'Give', exact: true }).click();
     await moving.waitFor({ state: 'detached' });
   };
-  /** Types until it is found: a list that closes takes the focus back, and what was typed with it. */
+  /** Types until it is found: a list that closes takes focus and words away. */
   const find = async (label: string, words: string) => {
     const option = page.getByRole('option', { name: words, exact: true });
     await until(async () => {

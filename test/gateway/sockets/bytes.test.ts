@@ -26,7 +26,7 @@ function untilRead({ ws }: Client): Promise<void> {
   });
 }
 
-/** Takes the frames of one answer away, whole or cut by its own bound, once its last one is there. */
+/** Takes the frames of one answer away once its last one is there, of a whole or a cut one. */
 async function ended({ frames }: Client): Promise<void> {
   const last = () =>
     frames.findIndex(({ type }) => type === 'response.completed' || type === 'response.incomplete');
