@@ -30,8 +30,9 @@ export const COST_DAYS_MAX = 90;
 
 /**
  * Compares what providers told of the calls that ended in the last days with what these were
- * charged, in USD at the rate of each call. Calls by own keys of organizations are left out, as the
- * platform pays no provider for them. What was put aside as excess counts as charged.
+ * charged, in USD at the rate of each call and before the factor of its organization. Calls by own
+ * keys of organizations are left out, as the platform pays no provider for them, and so are those
+ * of organizations that pay nothing. What was put aside as excess counts as charged.
  */
 export async function toldCosts(db: Db, days: number): Promise<ToldCost[]> {
   const rows = await many<Omit<ToldCost, 'name'> & { provider: string; model: string }>(
@@ -42,7 +43,8 @@ export async function toldCosts(db: Db, days: number): Promise<ToldCost[]> {
          when s.ours < s.theirs then 'below' else 'above' end as standing
      from (
        select r.settled_provider as provider, r.settled_model as model, count(*)::int as calls, sum(r.provider_cost_usd) as theirs,
-         sum(round((r.actual_cost_nanos + case when x.status <> 'charged' then x.excess_nanos else 0 end) / r.exchange_rate, 3)) / 1000000000
+         sum(round((r.actual_cost_nanos + case when x.status <> 'charged' then x.excess_nanos else 0 end)
+           / (r.exchange_rate * coalesce(r.price_factor, 1)), 3)) / 1000000000
            as ours,
          coalesce(bool_or(v.source = 'hand' or v.price_factor <> 1), false) as is_decided
        from reservations r
@@ -52,7 +54,7 @@ export async function toldCosts(db: Db, days: number): Promise<ToldCost[]> {
          else (select f ->> 'price_version_id' from jsonb_array_elements(r.fallbacks) as f
            where f ->> 'provider' = r.settled_provider and f ->> 'model' = r.settled_model limit 1) end
        where r.provider_cost_usd is not null and r.closed_at > clock_timestamp() - make_interval(days => :days)
-         and r.provider_key_id is null and r.settled_model is not null
+         and r.provider_key_id is null and r.settled_model is not null and r.price_factor is distinct from 0
        group by 1, 2
      ) as s order by 1, 2`,
     { days },

@@ -263,12 +263,8 @@ async function sendEvents(
   items: readonly GatewayEvent[],
   timeout_ms: number,
 ): Promise<'taken' | 'refused' | 'away'> {
-  const reply = await batches.request(
-    'POST',
-    '/v1/gateway/events',
-    { items },
-    { timeout_ms: Math.max(1, timeout_ms) },
-  );
+  const options = { timeout_ms: Math.max(1, timeout_ms) };
+  const reply = await batches.request('POST', '/v1/gateway/events', { items }, options);
   if (reply === undefined || isRefusedCall(reply) || reply.status === 429) return 'away';
   return reply.status < 400 ? 'taken' : 'refused';
 }

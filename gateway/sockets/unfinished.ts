@@ -15,8 +15,7 @@ interface Watched {
 /**
  * Counts the bytes of a frame that has begun to arrive and is not whole, in whatever pieces it
  * comes. Bytes that come in one read with the end of another frame are not counted: a socket that
- * waits for its answer has none. `onFull` hears
- * that there is no room for more.
+ * waits for its answer has none. `onFull` hears that there is no room for more.
  */
 export function watchUnfinished({ ws, socket, arrival }: Watched, onFull: () => void): void {
   let unfinished = 0;

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { type Db, many, one } from '../../domain/sql';
 import { openDatabase } from '../../runtime/database';
 import { maintenanceUrl } from '../../sandbox/servers/database';
+import { until } from './until';
 
 export interface TestDatabase {
   db: Db;
@@ -43,4 +44,14 @@ export async function locksAwaited(db: Db): Promise<number> {
      where datname = current_database() and wait_event_type = 'Lock'`,
   );
   return count;
+}
+
+// So long may a transaction of another test's database stay open.
+const OPEN_MS = 50_000;
+
+/** Waits until readers see all events: they stay below the server's oldest open transaction. */
+export function untilVisible(db: Db): Promise<void> {
+  const sql =
+    'select 1 from events where transaction_id >= pg_snapshot_xmin(pg_current_snapshot()) limit 1';
+  return until(async () => (await many(db, sql)).length === 0, OPEN_MS);
 }

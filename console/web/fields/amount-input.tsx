@@ -2,7 +2,7 @@ import { TextInput } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { decimalText } from '../base/decimals';
 import { typedNumber } from '../base/typed';
-import { moneyText } from '../parts/money';
+import { exactText, inputDigits, moneyText } from '../parts/money';
 
 /**
  * A field for an amount. It takes points and commas as people write them, and says below itself how
@@ -31,13 +31,7 @@ export function AmountInput({
 }) {
   const text = typeof value === 'number' ? decimalText(value) : value;
   const typed = typedNumber(value);
-  const is_wrong = typed === undefined && text.trim() !== '';
-  const is_long = typed !== undefined && (decimalText(typed).split('.')[1] ?? '').length > digits;
-  const wrong = is_wrong
-    ? 'This is no amount.'
-    : is_long
-      ? `An amount has ${digits === 0 ? 'no decimals' : `at most ${digits} decimals`} here.`
-      : error;
+  const wrong = problemOf(text, typed, digits) ?? error;
   return (
     <TextInput
       {...rest}
@@ -58,10 +52,19 @@ export function AmountInput({
   );
 }
 
-/** The amount as the screens write it; all its digits where those would cut some off. */
+function problemOf(text: string, typed: number | undefined, digits: number): string | undefined {
+  if (typed === undefined) return text.trim() === '' ? undefined : 'This is no amount.';
+  if (decimalsOf(typed) <= digits) return undefined;
+  return `An amount has ${digits === 0 ? 'no decimals' : `at most ${digits} decimals`} here.`;
+}
+
+/** The amount as the screens write it; all its digits if those would cut some off. */
 function meant(typed: number, currency: string | undefined): string {
-  const text = decimalText(typed);
-  if (currency === undefined) return `= ${text}`;
-  const shown = moneyText(typed, currency);
-  return (text.split('.')[1] ?? '').length > 2 ? `= ${text} ${currency}` : `= ${shown}`;
+  if (currency === undefined) return `= ${decimalText(typed)}`;
+  const is_cut = decimalsOf(typed) > inputDigits(currency);
+  return `= ${is_cut ? exactText(typed, currency) : moneyText(typed, currency)}`;
+}
+
+function decimalsOf(amount: number): number {
+  return (decimalText(amount).split('.')[1] ?? '').length;
 }

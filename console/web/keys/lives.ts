@@ -1,3 +1,5 @@
+import { serverNow } from '../base/clock';
+
 const DAY_MS = 86_400_000;
 
 /** How long a key may be made to live from now on: days, or empty for ever. */
@@ -8,7 +10,7 @@ export const lives = [
   { value: '', label: 'until it is revoked' },
 ];
 
-/** When a key of such a life ends; null: never by itself. */
+/** When a key of such a life ends, by the server's clock; null: never by itself. */
 export function expiryOf(life: string): string | null {
-  return life === '' ? null : new Date(Date.now() + Number(life) * DAY_MS).toISOString();
+  return life === '' ? null : new Date(serverNow() + Number(life) * DAY_MS).toISOString();
 }

@@ -15,7 +15,10 @@ export interface NewKey {
 
 /** A key right after it was made: it is shown here and never again. */
 export function ShownOnce({ made, onClose }: { made: NewKey | undefined; onClose: () => void }) {
-  const { data: prices, isPending } = useQuery(reading('GET /api/prices'));
+  const { data: prices, isPending } = useQuery({
+    ...reading('GET /api/prices'),
+    enabled: made?.is_gateway === true,
+  });
   return (
     <Dialog
       opened={made !== undefined}

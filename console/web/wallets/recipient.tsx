@@ -1,9 +1,9 @@
 import { Select, Text } from '@mantine/core';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
+import { type Found, MemberSelect } from '../fields/member-select';
 import { TeamSelect } from '../fields/team-select';
 import { FormModal } from '../parts/form-modal';
-import { type Found, MemberSelect } from '../parts/member-select';
 import type { WalletRow } from './words';
 
 type Kind = 'team' | 'user';

@@ -10,6 +10,7 @@ import {
   type Tenant,
   type TestApi,
 } from '../../support/api';
+import { untilVisible } from '../../support/database';
 import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 import { until } from '../../support/until';
 import { follow as followAt } from './following';
@@ -33,18 +34,9 @@ async function append(org_id: string, type: string, payload: object = {}, throug
     type,
     payload: JSON.stringify(payload),
   });
-  if (through === db) await until(allVisible);
+  if (through === db) await untilVisible(db);
   // Ids of one millisecond have no order.
   await sleep(2);
-}
-
-/** Readers stay below the oldest open transaction, that of another test's database included. */
-async function allVisible(): Promise<boolean> {
-  const rows = await many(
-    db,
-    'select 1 from events where transaction_id >= pg_snapshot_xmin(pg_current_snapshot()) limit 1',
-  );
-  return rows.length === 0;
 }
 
 const list = async ({ owner_key }: Tenant, query = '') =>
@@ -180,7 +172,7 @@ test('events of a gateway are written once, however often they are told', async 
     call('post', '/v1/gateway/events', { key: machine, body: { items } });
   const foreign = { ...item, id: newId('evt'), org_id: 'org_nobody' };
   expect((await tell([item, foreign])).body).toEqual({ recorded: 1 });
-  await until(allVisible);
+  await untilVisible(db);
   expect((await tell([item])).body).toEqual({ recorded: 0 });
   expect((await list(tenant, 'action=rate_limited')).events).toEqual([
     { ...item, agent_id: null, created_at: expect.any(String) },

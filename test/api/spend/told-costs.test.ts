@@ -5,6 +5,7 @@ import { events as exported } from '../../../domain/exports/record-kinds';
 import { type Db, many, one } from '../../../domain/sql';
 import { createLog } from '../../../runtime/log';
 import { type CallApi, makeTenant, startApi, type Tenant, type TestApi } from '../../support/api';
+import { untilVisible } from '../../support/database';
 import { gatewayToken, platformKey } from '../../support/keys';
 import { credit, makeOwnKey, makePrice, reserveBody, settleBody } from '../../support/ledger';
 import { until } from '../../support/until';
@@ -37,10 +38,6 @@ afterAll(async () => {
 });
 
 /** A settled call that its provider said to cost 0.0012 USD, and the gateway's event of it. */
-// So long may a transaction of another test's database stay open, below which readers stay.
-const OPEN_MS = 240_000;
-jest.setTimeout(OPEN_MS + 60_000);
-
 async function settled(provider_key_id: string | null): Promise<{ id: string; event_id: string }> {
   const { org_id } = tenant;
   const id = randomUUID();
@@ -57,10 +54,7 @@ async function settled(provider_key_id: string | null): Promise<{ id: string; ev
      select q.id, id_time(q.id), :org_id, 'request.completed', :id, :payload from (select new_id('evt') as id) as q returning id`,
     { org_id, id, payload: JSON.stringify({ provider_key_id, provider_cost_usd: '0.0012' }) },
   );
-  await until(async () => {
-    const sql = `select 1 from events where transaction_id >= pg_snapshot_xmin(pg_current_snapshot()) limit 1`;
-    return (await many(db, sql)).length === 0;
-  }, OPEN_MS);
+  await untilVisible(db);
   return { id, event_id: event.id };
 }
 

@@ -2,7 +2,19 @@ import fc from 'fast-check';
 
 // What the calls of the test of few items are: reserves, settles, and what happens between them.
 
-const models = ['plain', 'plain', 'plain', 'fees', 'free', 'short', 'tiers', 'wildcat', 'unknown'];
+const models = [
+  'plain',
+  'plain',
+  'plain',
+  'plain',
+  'plain',
+  'fees',
+  'free',
+  'short',
+  'tiers',
+  'wildcat',
+  'unknown',
+];
 
 /** Mostly what calls usually are; now and then what few are. */
 const seldom = <T>(arbitrary: fc.Arbitrary<T>, weight = 14) =>
@@ -33,14 +45,14 @@ export const settle = fc.record({
   completion: fc.integer({ min: 0, max: 20 }),
   more: seldom(
     fc.constantFrom({ cached_tokens: 1 }, { web_searches: 2 }, { completion_tokens: 9_000_000 }),
-    6,
+    10,
   ),
-  tier: seldom(fc.constantFrom('default', 'default', 'flex', 'odd'), 5),
+  tier: seldom(fc.constantFrom('default', 'default', 'flex', 'odd'), 10),
   outcome: often<'completed' | 'failed' | 'canceled'>(['completed'], ['failed', 'canceled']),
   by: often<'id' | 'request' | 'nothing known'>(['id'], ['request', 'nothing known']),
-  model: seldom(fc.constantFrom('plain', 'fees'), 5),
+  model: seldom(fc.constantFrom('plain', 'fees'), 10),
   source: seldom(fc.constantFrom('upstream', 'estimated'), 2),
-  by_own: fc.boolean(),
+  by_own: seldom(fc.constant(true), 2),
   told: seldom(fc.constantFrom('0', '0.0012', '12.5'), 2),
 });
 export const command = fc.oneof(

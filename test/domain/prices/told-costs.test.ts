@@ -80,6 +80,27 @@ test.each<[why: string, told: string, found: object]>([
   expect(await faults()).toBe(before + (stands === 'close' ? 0 : 1));
 });
 
+test.each([0.76, 1.2, 0])(
+  'the list is compared, whatever an organization pays of it: %s',
+  async (price_factor) => {
+    const model = await pricedModel();
+    const { org_id } = await makeFundedOrg(db, 10_000_000);
+    await many(db, 'update organizations set price_factor = :price_factor where id = :org_id', {
+      org_id,
+      price_factor,
+    });
+    for (let n = 0; n < 5; n += 1) {
+      const hold = await lanes.reserve(reserveBody(org_id, 1_000, { model }));
+      const by = { provider_cost_usd: '0.001' };
+      await lanes.settle(settleBody(org_id, hold.reservation_id, 1_000, by));
+    }
+    // What costs nobody anything says nothing of the list.
+    const found = price_factor === 0 ? undefined : { ...fives, ratio: '1.0000', standing: 'close' };
+    if (found === undefined) expect(await standing(model)).toBeUndefined();
+    else expect(await standing(model)).toMatchObject(found);
+  },
+);
+
 test('four calls are too few to warn', async () => {
   const model = await pricedModel();
   await run(model, '0.002', { count: 4 });
