@@ -17,7 +17,8 @@ module.exports = {
   maxWorkers: 4,
   // Test files share the globals of their worker.
   restoreMocks: true,
-  testTimeout: 60_000,
+  // No bound either: longer than two waits of test/support/until.
+  testTimeout: 180_000,
   transform: {
     '\\.ts$': [
       '@swc/jest',
