@@ -104,6 +104,8 @@ export class SharedStore {
    * does not answer.
    */
   async admit(checks: readonly Check[], now: number): Promise<Check | undefined> {
+    // An unknown epoch may be young: what is asked then counts, and stays undecided.
+    if (this.epoch === '') await this.ask([], now);
     const warm_up_ms = Math.min(this.decides_at - now, this.warm_up_ms);
     if (warm_up_ms > 0) {
       await sleep(warm_up_ms + 1);
@@ -196,6 +198,8 @@ export class SharedStore {
   private recover(): void {
     const was = this.state;
     this.state = 'up';
+    // It may have been emptied meanwhile.
+    this.epoch = '';
     this.reportAll();
     this.opened.resolve();
     if (was === 'down') this.log.info('the store of shared limits answers again');

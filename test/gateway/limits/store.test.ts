@@ -2,10 +2,21 @@ import type { Counters } from '../../../gateway/limits/counters';
 import { StoreClient } from '../../../gateway/limits/store-client';
 import { fixedWindow, leases, slidingWindow, tokenBucket } from '../../../gateway/limits/windows';
 import { until } from '../../support/until';
-import { ask, counted, EDGELESS_MS, four, open, passes, prefix, redis, rule } from './shared-store';
+import {
+  ask,
+  counted,
+  EDGELESS_MS,
+  four,
+  fourPatient,
+  open,
+  passes,
+  prefix,
+  redis,
+  rule,
+} from './shared-store';
 
 test('a shared limit of 10 over four gateways is 10, however its requests come', async () => {
-  const gateways = await four();
+  const gateways = await fourPatient();
   expect(await passes(gateways, 80, rule(10))).toBe(10);
   const second = rule(10, { name: 'one by one:' });
   let passed = 0;
@@ -18,7 +29,7 @@ test.each([
   ['token bucket', rule(10, { window: tokenBucket(EDGELESS_MS) })],
   ['number of calls under way', rule(10, { window: leases(), limit_type: 'parallel' })],
 ])('a shared %s is exact over four gateways', async (_, shared) => {
-  expect(await passes(await four(), 80, shared)).toBe(10);
+  expect(await passes(await fourPatient(), 80, shared)).toBe(10);
 });
 
 test('a request that does not pass leaves nothing of those under way beside it in the store', async () => {
