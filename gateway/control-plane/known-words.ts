@@ -1,3 +1,4 @@
+import type { Reserve } from '../../domain/ledger/calls';
 import type { TraceMembers } from '../../domain/trace';
 import { errorOf, type NoReply, type Reply } from './replies';
 
@@ -8,7 +9,11 @@ const newer = [
   ['with_cost'],
   ['own_keys'],
   ['provider_cost_usd'],
+  ['choices'],
 ] as const;
+
+/** What the version before holds for of each choice, if a request of several has no cap. */
+const CHOICE_CAP = 4_096;
 
 /**
  * Sends a body that may have members which a control plane of the version before does not know: one
@@ -24,10 +29,18 @@ export async function inKnownWords<Answer extends Reply | NoReply | undefined>(
   for (let left = newer.length; left > 0; left -= 1) {
     const group = unknownIn(reply);
     if (group === undefined) break;
-    known = { ...known, ...Object.fromEntries(group.map((name) => [name, undefined])) };
+    known = without(known, group);
     reply = await ask(known);
   }
   return reply;
+}
+
+/** A body without a group of members; instead of its choices it has the cap of them all. */
+function without(body: object, group: readonly string[]): object {
+  const plain = { ...body, ...Object.fromEntries(group.map((name) => [name, undefined])) };
+  const { choices } = body as Pick<Reserve, 'choices'>;
+  if (choices == null || !group.includes('choices')) return plain;
+  return { ...plain, max_completion_tokens: CHOICE_CAP * choices };
 }
 
 /** A body without the members that only this version knows of its call. */

@@ -1,9 +1,9 @@
 import { AppError } from '../../domain/errors';
+import { CHOICES_MAX } from '../../domain/ledger/calls';
 import type { Body } from '../wire/values';
 import { promptsOf } from './completions';
 
 const INT_MAX = 2_147_483_647;
-const CHOICES_MAX = 128;
 /**
  * The cap of an organization's output if neither the request nor the price has one, unless the
  * organization sets another.
@@ -14,20 +14,29 @@ const LEGACY_MAX_TOKENS = 16;
 
 /** The most output that a chat allows, for all its choices; null if it says nothing. */
 export function completionCap(body: Body): number | null {
-  const caps = [number(body, 'max_completion_tokens'), number(body, 'max_tokens')];
-  const given = caps.filter((cap) => cap !== undefined);
-  // Of `best_of` tries, which some providers take here too, all are paid for.
-  const tries = Math.max(choices(body, 'n'), choices(body, 'best_of'));
-  if (given.length > 0) return Math.min(Math.max(...given) * tries, INT_MAX);
-  // A reserve that says nothing holds for one choice.
-  return tries === 1 ? null : DEFAULT_MAX_COMPLETION_TOKENS * tries;
+  const cap = choiceCap(body);
+  return cap === undefined ? null : Math.min(cap * triesOf(body), INT_MAX);
 }
 
-/** True if the request tells the provider a cap of its output. */
-export function hasCap(body: Body): boolean {
-  return ['max_tokens', 'max_completion_tokens', 'max_output_tokens'].some(
-    (name) => body[name] != null,
-  );
+/**
+ * How many answers a chat without a cap is paid for, each as long as the ledger allows; undefined
+ * if it has a cap, or is for one answer. Throws 422 if it asks for more than are admitted.
+ */
+export function uncappedChoices(body: Body): number | undefined {
+  const tries = triesOf(body);
+  return tries === 1 || choiceCap(body) !== undefined ? undefined : tries;
+}
+
+/** The most output that a chat allows for each choice. */
+function choiceCap(body: Body): number | undefined {
+  const caps = [number(body, 'max_completion_tokens'), number(body, 'max_tokens')];
+  const given = caps.filter((cap) => cap !== undefined);
+  return given.length === 0 ? undefined : Math.max(...given);
+}
+
+/** Of `best_of` tries, which some providers of chats take too, all are paid for. */
+function triesOf(body: Body): number {
+  return Math.max(choices(body, 'n'), choices(body, 'best_of'));
 }
 
 /** How many choices a chat asks for. */
@@ -62,8 +71,7 @@ export function responseCap(body: Body): number | null {
 export function legacyCap(body: Body): number {
   const { count } = promptsOf(body);
   const cap = number(body, 'max_tokens', 0) ?? LEGACY_MAX_TOKENS;
-  const tries = Math.max(choices(body, 'n'), choices(body, 'best_of'));
-  return Math.min(cap * tries * count, INT_MAX);
+  return Math.min(cap * triesOf(body) * count, INT_MAX);
 }
 
 // Zero is "no limit" to some providers of chat, so it is not taken there.

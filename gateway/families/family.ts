@@ -37,7 +37,10 @@ export interface Family {
   /** Refuses what this family does not take. */
   check?(body: Body): void;
   input(body: Body): Input;
+  /** The cap of its output, of all its choices; null: the ledger chooses one. */
   max_completion_tokens(body: Body): number | null;
+  /** How often the cap that the ledger chooses is held for; once if absent or undefined. */
+  uncapped_choices?(body: Body): number | undefined;
   /** How many choices its stream has; one if absent. */
   choices?(body: Body): number;
   /** What the request asks for beyond tokens; throws if nothing can price it. */

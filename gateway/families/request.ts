@@ -49,7 +49,10 @@ export interface ClientRequest {
   body: Body;
   model: string;
   is_stream: boolean;
+  /** The cap of its output, of all its choices; null: the ledger chooses one. */
   max_completion_tokens: number | null;
+  /** How often the cap that the ledger chooses is held for; once if undefined. */
+  uncapped_choices?: number | undefined;
   outgoing: Outgoing;
   /** Of a form: the same form has other bytes each time. */
   parts?: readonly FormPart[];

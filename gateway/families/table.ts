@@ -12,6 +12,7 @@ import {
   legacyChoices,
   messageCap,
   responseCap,
+  uncappedChoices,
 } from './caps';
 import { chatInput, chatReader } from './chat';
 import { completionReader, promptInput } from './completions';
@@ -46,6 +47,7 @@ export const chat: Family = {
   demand: demandReader(chatMembers),
   input: chatInput,
   max_completion_tokens: completionCap,
+  uncapped_choices: uncappedChoices,
   choices: choicesOf,
   reader: chatReader,
   keeps: chatKeeping,

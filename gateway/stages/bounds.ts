@@ -1,7 +1,6 @@
 import type { Funded } from '../call/call';
 import type { Price } from '../control-plane/client';
 import { priceFor } from '../control-plane/prices';
-import { hasCap, legacyChoices } from '../families/caps';
 import type { Measured, Told } from '../families/reader';
 import { withinTotals } from '../families/usage';
 import type { Candidate } from '../upstreams/target';
@@ -77,7 +76,6 @@ async function completionWithin(
   told: Told,
   { bytes }: Measured,
 ): Promise<number> {
-  const { family, request } = call;
   const { completion_tokens } = told;
   const rounds = Math.min(told.rounds ?? 1, ROUNDS_MAX);
   const uncapped_tokens = Math.min(told.uncapped_tokens ?? 0, UNCAPPED_MAX);
@@ -87,7 +85,7 @@ async function completionWithin(
   if (cap !== null) return Math.min(completion_tokens, cap * rounds + uncapped_tokens);
   const { price, may_reason } = await priceOf(call, candidate);
   if (price?.max_output_tokens != null) {
-    const choices = family.choices?.(request.body) ?? 1;
+    const choices = call.request.uncapped_choices ?? 1;
     return Math.min(completion_tokens, price.max_output_tokens * choices);
   }
   // No token is shorter than a byte, unless it is one that nobody sees.
@@ -96,14 +94,11 @@ async function completionWithin(
 }
 
 /**
- * The cap that the provider was told, for all choices; null if it was told none. Without a cap of
- * its own, a request of several choices has one for its hold only; a legacy completion has the
- * provider's, and another wire's may have one from its translation.
+ * The cap that the provider was told, for all choices; null if it was told none. A legacy
+ * completion has the provider's own, and another wire's may have one from its translation.
  */
 function capSent({ family, request }: Funded, { target }: Candidate): number | null {
-  const is_told = hasCap(request.body) || family.choices === legacyChoices;
-  if (is_told) return request.max_completion_tokens;
-  return family.translations?.[target.shape]?.default_cap ?? null;
+  return request.max_completion_tokens ?? family.translations?.[target.shape]?.default_cap ?? null;
 }
 
 /** The most output where the length of a sound, and no cap, says how much there can be. */

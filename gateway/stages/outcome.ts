@@ -116,7 +116,9 @@ function spoken({ units, request, family }: Funded, usage: Usage, untold?: Measu
  */
 export function completionCeiling({ request, reservation }: Funded, price?: Price): number {
   const held = reservation.max_completion_tokens ?? request.max_completion_tokens;
-  return held ?? Math.min(price?.max_output_tokens ?? Infinity, DEFAULT_MAX_COMPLETION_TOKENS);
+  if (held !== null) return held;
+  const one = Math.min(price?.max_output_tokens ?? Infinity, DEFAULT_MAX_COMPLETION_TOKENS);
+  return one * (request.uncapped_choices ?? 1);
 }
 
 async function estimatedCompletion(

@@ -52,6 +52,7 @@ async function readJson(call: Identified): Promise<ClientRequest> {
     is_stream: family.may_stream && streamOf(body),
     model: modelOf(body, family.default_model),
     max_completion_tokens: family.max_completion_tokens(body),
+    uncapped_choices: family.uncapped_choices?.(body),
     outgoing: { bytes: raw, spans },
   };
 }

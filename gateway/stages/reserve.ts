@@ -138,6 +138,7 @@ async function requestOf(
     fallbacks: prices.length > 1 ? prices.slice(1) : undefined,
     estimated_prompt_tokens: call.estimated_prompt_tokens,
     max_completion_tokens: request.max_completion_tokens,
+    choices: request.uncapped_choices,
     units: unitsOf(call),
     service_tier: tierOf(call),
     region: call.demand.region,

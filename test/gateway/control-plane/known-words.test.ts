@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http';
 import { json } from 'node:stream/consumers';
 import { request } from 'undici';
 import type { BatchItem, BatchLine } from '../../../domain/ledger/calls';
+import { one } from '../../../domain/sql';
 import { listen } from '../../../runtime/listen';
 import { API_VERSION } from '../../../runtime/version';
 import { chat, lastCharge, openWorld, post, type World } from '../../support/gateway';
@@ -67,7 +68,14 @@ interface Body {
   items?: BatchItem[];
 }
 
-const newer = ['trace_label', 'identity_proof_method', 'tags', 'with_cost', 'provider_cost_usd'];
+const newer = [
+  'trace_label',
+  'identity_proof_method',
+  'tags',
+  'with_cost',
+  'provider_cost_usd',
+  'choices',
+];
 
 /** The first member that the older API does not know. */
 const newIn = (body: object) => Object.keys(body).find((name) => newer.includes(name));
@@ -138,4 +146,24 @@ test('a call with tags that asks for its cost goes on without them, and is told 
   expect(usage.cost_details).not.toHaveProperty('lines');
   await gateway.close();
   expect(taken).toEqual(['reserve', 'settle']);
+});
+
+test('choices without a cap are held for by the cap that stood for all of them', async () => {
+  const { org_id } = world.org;
+  const gateway = await world.openGateway({ api_urls: [older_url] });
+  taken.length = 0;
+  const asked = chat('Hello', { n: 3, max_tokens: undefined });
+  const { status } = await post(`${gateway.url}/v1/chat/completions`, world.key, asked);
+  expect(status).toBe(200);
+  const charge = await lastCharge(world, org_id);
+  expect(charge).toMatchObject({ status: 'settled', usage_source: 'upstream' });
+  await gateway.close();
+  expect(taken).toEqual(['reserve', 'settle']);
+  const held = await one<{ max_completion_tokens: bigint }>(
+    world.api.db,
+    `select max_completion_tokens from reservations
+     where org_id = :org_id and status <> 'canceled' order by created_at desc, id desc limit 1`,
+    { org_id },
+  );
+  expect(held.max_completion_tokens).toBe(12_288n);
 });

@@ -1,5 +1,5 @@
 import { createCounter } from '../../../gateway/counting/counter';
-import { completionCap } from '../../../gateway/families/caps';
+import { completionCap, uncappedChoices } from '../../../gateway/families/caps';
 import { chatInput } from '../../../gateway/families/chat';
 import { messageInput } from '../../../gateway/families/messages';
 import { responseInput } from '../../../gateway/families/responses';
@@ -37,10 +37,24 @@ test.each<[object, number | null]>([
   [{ max_tokens: 10, best_of: 5 }, 50],
   [{ max_tokens: 10, n: 3, best_of: 2 }, 30],
   [{ max_tokens: 2_147_483_647, n: 128 }, 2_147_483_647],
-  [{ n: 3 }, 3 * 4_096],
-  [{ best_of: 2 }, 2 * 4_096],
+  [{ n: 3 }, null],
+  [{ best_of: 2 }, null],
 ])('what may be said in all is held for: %j', (body, cap) => {
   expect(completionCap(body as Body)).toBe(cap);
+});
+
+test.each<[object, number | undefined]>([
+  [{}, undefined],
+  [{ n: 1, best_of: 1 }, undefined],
+  [{ n: null }, undefined],
+  [{ n: 3 }, 3],
+  [{ n: 2, best_of: 5 }, 5],
+  [{ n: 3, best_of: 2, max_tokens: null }, 3],
+  [{ n: 128 }, 128],
+  [{ n: 3, max_tokens: 10 }, undefined],
+  [{ best_of: 3, max_completion_tokens: 10 }, undefined],
+])('without a cap what the ledger chooses is held for each choice: %j', (body, choices) => {
+  expect(uncappedChoices(body as Body)).toBe(choices);
 });
 
 test('what stands behind an address, of whatever type, is unseen and may be large', () => {
