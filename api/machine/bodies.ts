@@ -16,7 +16,7 @@ import type {
   Units,
   Usage,
 } from '../../domain/ledger/calls';
-import { TAG_LENGTH_MAX, TAGS_MAX } from '../../domain/ledger/calls';
+import { CHOICES_MAX, TAG_LENGTH_MAX, TAGS_MAX } from '../../domain/ledger/calls';
 import { PROVIDER_COST_MAX_USD } from '../../domain/money';
 import type { CallerBody, PersonBody, VerifyBody } from '../../domain/people/identity';
 import type { TraceMembers } from '../../domain/trace';
@@ -65,6 +65,7 @@ export const reserveBody = z
     estimated_prompt_tokens: count,
     request_body_hash: bodyHash,
     max_completion_tokens: count.nullish(),
+    choices: z.int().min(1).max(CHOICES_MAX).nullish(),
     user_id: id.nullish(),
     team_id: id.nullish(),
     agent_id: id.nullish(),

@@ -74,7 +74,7 @@ const help: Record<string, string> = {
   reservation_ttl_seconds: 'How long a hold lives without being extended.',
   ticket_ttl_seconds: 'How long a cost ticket stays open.',
   default_max_completion_tokens:
-    'Completion tokens to hold for where neither the request nor the price has a limit.',
+    'Completion tokens to hold for if the request has no limit: of each choice, and no more than the price allows.',
   manual_credit:
     "platform_only: the organization's own credits are transfers from its wallet; only platform admins add money.",
   wallet_user_topup_enabled: 'false: only org:billing may create checkouts.',
@@ -147,7 +147,9 @@ const help: Record<string, string> = {
   enforcement_mode: 'reject: refused above the cap. warn: passed with a warning.',
   // Reserve, settle, redeem.
   estimated_prompt_tokens: 'Input tokens of the request, estimated.',
-  max_completion_tokens: 'The most output tokens the request allows; null: the default.',
+  max_completion_tokens:
+    'The most output tokens the request allows, of all its choices; null: the default.',
+  choices: 'How often the default is held for: once for each choice. A cap is for all of them.',
   request_body_hash:
     "sha256: and 64 hex digits of the client's bytes; binds a ticket to its request.",
   estimated_cost: 'The estimate in organization currency.',

@@ -19,9 +19,7 @@ export interface Units {
   seconds: number;
 }
 
-/**
- * What a request may bring that is priced by number; image tokens come on top of its completion.
- */
+/** What a request may bring that is priced by number; image tokens are beyond its completion. */
 export interface Fees {
   web_searches: number;
   file_searches: number;
@@ -62,6 +60,8 @@ export interface Reserve extends PricedModel, TraceMembers {
   /** `sha256:` and 64 hex digits: the same request finds its open ticket again. */
   request_body_hash: string;
   max_completion_tokens?: number | null | undefined;
+  /** Without a cap, how many answers are held for, each as long as may be; absent is one. */
+  choices?: number | null | undefined;
   user_id?: string | null | undefined;
   team_id?: string | null | undefined;
   agent_id?: string | null | undefined;
@@ -90,9 +90,10 @@ export interface Reserve extends PricedModel, TraceMembers {
   own_keys?: boolean | null | undefined;
 }
 
-/** How many tags a call may have, and how many characters each. */
+/** How many tags a call may have, and how many characters each; how many choices. */
 export const TAGS_MAX = 5;
 export const TAG_LENGTH_MAX = 64;
+export const CHOICES_MAX = 128;
 
 /** A reserve as it is sent: the API makes the `request_id` that is missing. */
 export type ReserveBody = Omit<Reserve, 'request_id'> & { request_id?: string | null | undefined };

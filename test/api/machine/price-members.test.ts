@@ -242,6 +242,24 @@ test('a tier or a region that nobody prices is 422 in words', async () => {
     expect((await reserve({ service_tier })).status).toBe(200);
 });
 
+test('choices without a cap are held for each, as the cap of all that the version before sends', async () => {
+  const held = await reserve({ max_completion_tokens: null, choices: 2 });
+  const hold = { max_completion_tokens: 8_192, estimated_cost: 0.017384 };
+  expect(held.body).toMatchObject(hold);
+  expect((await reserve({ max_completion_tokens: 8_192 })).body).toMatchObject(hold);
+  const capped = await reserve({ max_completion_tokens: 8_192, choices: 2 });
+  expect(capped.body).toMatchObject(hold);
+  expect((await reserve({ max_completion_tokens: null, choices: null })).body).toMatchObject({
+    max_completion_tokens: 4_096,
+    estimated_cost: 0.009192,
+  });
+});
+
+test.each([0, 129, 1.5, '2', true])('choices of %j are refused by name', async (choices) => {
+  const answer = await reserve({ max_completion_tokens: null, choices });
+  expect(refusal(answer)).toMatchObject({ status: 422, param: 'choices' });
+});
+
 test.each([
   [{ image_input_tokens: 1_001 }, 'usage.prompt_tokens'],
   [{ video_input_tokens: 600, cached_tokens: 600 }, 'usage.prompt_tokens'],

@@ -27,6 +27,7 @@ const often = <T>(usual: T[], few: T[]) =>
 export const reserve = fc.record({
   tokens: fc.integer({ min: 1, max: 60 }),
   completion: fc.constantFrom(0, 1, 10, undefined),
+  choices: seldom(fc.constantFrom(1, 2, 3), 2),
   model: fc.constantFrom(...models),
   as: often(['both', 'user', 'team', 'nobody'], ['foreign user', 'foreign team']),
   key: often(['good', 'none'], ['ended', 'other secret', 'unknown']),

@@ -132,6 +132,7 @@ function reserveOf(world: World, given: Given<typeof reserve>): calls.Reserve {
   return reserveBody(world.org_id, given.tokens, {
     model: given.model,
     max_completion_tokens: given.completion,
+    choices: given.choices,
     user_id:
       given.as === 'foreign user'
         ? foreign.user_id
