@@ -80,8 +80,8 @@ export const four = (more?: Partial<StoreSettings>) =>
   Promise.all([open(more), open(more), open(more), open(more)] as const);
 
 /**
- * Four gateways whose reports wait ten seconds for requests under way in place of one: a busy machine
- * may take longer than that for a burst, and then fewer requests pass.
+ * Four gateways whose reports wait ten seconds for requests under way in place of one: a busy
+ * machine may take longer than that for a burst, and then fewer requests pass.
  */
 export const fourPatient = () => four({ sync_interval_ms: 1_000 });
 
