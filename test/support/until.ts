@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Waits until the condition holds, looking every 25 ms; fails after the given time. That is no bound
- * on what is waited for: a busy machine may take several times as long as a quiet one.
+ * Waits until the condition holds, looking every 25 ms; fails after the given time. That is no
+ * bound on what is waited for: a busy machine may take several times as long as a quiet one.
  */
 export async function until(
   condition: () => boolean | Promise<boolean>,
