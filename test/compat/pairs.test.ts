@@ -30,12 +30,12 @@ beforeAll(async () => {
   old_api = await world.openApi(previous);
   seeded = await seedOver(old_api, world.bootstrap(previous));
   old_gateway = await gatewayOf(previous, new_api);
-}, 120_000);
+});
 
 afterAll(async () => {
   await world?.close();
   previous?.remove();
-}, 60_000);
+});
 
 const gatewayOf = (release: Release, api: Part) =>
   world.openGateway(release, { apis: [api], key: seeded.control_plane });

@@ -31,12 +31,12 @@ beforeAll(async () => {
       await world.openGateway(previous, { apis: rotation.apis, key: seeded.control_plane }),
     );
   worker = await world.openWorker(previous);
-}, 120_000);
+});
 
 afterAll(async () => {
   await world?.close();
   previous?.remove();
-}, 60_000);
+});
 
 /** Each process in turn: out of rotation, drained, and another one in its place. */
 async function replace(parts: Part[], open: (old: Part) => Promise<Part>): Promise<void> {

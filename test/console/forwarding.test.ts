@@ -273,4 +273,4 @@ test('a body that does not come is refused in words, and its connection ends', a
   const said = Buffer.concat(parts).toString();
   expect(said).toMatch(/^HTTP\/1\.1 408 /);
   expect(said).toContain('The body did not arrive within 10 s. Send it again.');
-}, 30_000);
+});

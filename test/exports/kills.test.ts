@@ -54,7 +54,7 @@ beforeAll(async () => {
   expected = sumsOf(await ended(world, tenant.owner_key, await ask()));
   await exporter.stop();
   expect(Object.keys(expected).length).toBeGreaterThan(4);
-}, 60_000);
+});
 
 afterAll(async () => {
   for (const child of children) child.kill('SIGKILL');
@@ -113,7 +113,7 @@ test(`a worker that is stopped ${STOPS} times hands the file over at once: the s
   const failures = (events ?? []).map((one) => one.activityTaskStartedEventAttributes?.lastFailure);
   expect(failures.filter((one) => one?.timeoutFailureInfo)).toEqual([]);
   expect(failures.some((one) => one?.applicationFailureInfo?.type === 'WorkerStops')).toBe(true);
-}, 120_000);
+}, 400_000);
 
 test(`a worker that is killed (${KILLS}) leaves no trace: the same bytes, one manifest`, async () => {
   const id = await ask();
@@ -142,7 +142,7 @@ test(`a database that ends the sessions that read, ${STOPS} times, changes nothi
       return cut.length > 0;
     }, 60_000);
   await requireSame(id);
-}, 120_000);
+});
 
 function startProcess(): ChildProcess {
   const child = startWorkerProcess(world);

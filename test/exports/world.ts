@@ -130,7 +130,8 @@ export async function ended(
     await dispatch();
     ({ body } = await call('get', `/v1/exports/${id}`, { key }));
     return !['queued', 'running'].includes(body.status);
-  }, 60_000);
+    // A file whose worker was killed waits for its silence, several times.
+  }, 180_000);
   return body;
 }
 

@@ -54,7 +54,7 @@ beforeAll(async () => {
   const made = await world.call('post', '/v1/export-destinations', { key, body });
   expect(made.status).toBe(201);
   destination_id = made.body.id;
-}, 120_000);
+});
 
 afterAll(async () => {
   child?.kill('SIGKILL');

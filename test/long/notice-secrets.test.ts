@@ -39,7 +39,7 @@ beforeAll(async () => {
     server.closeAllConnections();
     server.close();
   };
-}, 120_000);
+});
 afterAll(async () => {
   closeReceiver();
   await world.close();
@@ -214,4 +214,4 @@ test('under another SVC_SECRETS_KEY nothing leaves and the log says why; a new s
   await world.worker.start();
   await until(async () => (await message())?.status === 'delivered', 60_000);
   expect(arrived()).toHaveLength(1);
-}, 120_000);
+});

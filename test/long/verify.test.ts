@@ -30,7 +30,7 @@ beforeAll(async () => {
   await until(() => existsSync(file), 90_000);
   demo = JSON.parse(readFileSync(file, 'utf8'));
   db = openDatabase(demo.database_url, 2, 'test');
-}, 120_000);
+});
 
 afterAll(async () => {
   for (const server of servers) server.close();
@@ -38,7 +38,7 @@ afterAll(async () => {
   npm.process.kill('SIGTERM');
   await npm.ended;
   rmSync(data_dir, { recursive: true, force: true });
-}, 60_000);
+});
 
 interface Verified {
   code: number | null;

@@ -61,4 +61,4 @@ test('of 1,000 tickets in a burst none is lost, though the destination is down a
   server.closeAllConnections();
   server.close();
   await world.close();
-}, 180_000);
+});

@@ -108,7 +108,6 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
     expect(types.map(({ type }) => type)).toEqual(['payment_credit', 'reservation', 'settlement']);
     await page.close();
   },
-  60_000,
 );
 
 async function waiting(org_id: string): Promise<number> {

@@ -44,7 +44,7 @@ beforeAll(async () => {
   }
   await until(() => existsSync(demo_file) || product.exitCode !== null, 60_000);
   if (product.exitCode !== null) throw new Error(output);
-}, 70_000);
+});
 
 afterAll(async () => {
   const ended = once(product, 'exit');
@@ -53,7 +53,7 @@ afterAll(async () => {
     await ended;
   }
   rmSync(scratch, { recursive: true, force: true });
-}, 20_000);
+});
 
 test('whatever is killed under load, every hold closes once, what was answered was held first, and the audit is clean', async () => {
   const first = demo();
@@ -105,7 +105,7 @@ test('whatever is killed under load, every hold closes once, what was answered w
   expect(sums.charged).toBeGreaterThanOrEqual(answered.length - gateway_kills * 12);
   expect(await many(db, 'select id from outbox where parked_at is not null')).toEqual([]);
   await db.destroy();
-}, 150_000);
+});
 
 test('everything killed once in the middle of a hold: the surviving gateway still answers, and the other ticket can be redeemed', async () => {
   const { gateway_urls, temporal_address, keys } = demo();

@@ -29,8 +29,8 @@ let world: PaymentProcesses;
 
 beforeAll(async () => {
   world = await openPaymentProcesses();
-}, 90_000);
-afterAll(() => world.close(), 30_000);
+});
+afterAll(() => world.close());
 
 function create({ member_key: key }: Tenant, idempotency_key: string): Promise<Answer> {
   const headers = { 'idempotency-key': idempotency_key };
@@ -131,7 +131,6 @@ test.each([
     const made = await db('payment_sessions').where({ org_id: starter.org_id });
     expect(made.map(({ id }) => id)).toEqual([resumed.body.payment_session_id]);
   },
-  120_000,
 );
 
 test('with its store deleted, sessions and refunds at every step get their workflow again and come to their end', async () => {
@@ -207,4 +206,4 @@ test('with its store deleted, sessions and refunds at every step get their workf
   await until(async () => (await create(unmade, key)).status === 201, RECOVERY_MS);
   for (const checkout of [slow, open, taken])
     expect(await capturesOf(sandbox, checkout.provider_session_token)).toBe(1);
-}, 150_000);
+});

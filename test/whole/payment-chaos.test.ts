@@ -215,4 +215,4 @@ test(`whatever happens in whatever order (CHAOS_SEED=${seed}), wallets hold what
   );
   await settle();
   for (const story of stories) await expectWhole(story);
-}, 180_000);
+});

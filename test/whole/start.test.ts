@@ -64,7 +64,7 @@ test("the README's recipes for each client print what stands behind them", async
     if (promised.length > 0) expect(stdout.trimEnd().split('\n')).toEqual(promised);
     else expect(stdout).toContain('You said: Hello. This is gpt-4o-mini of the sandbox.');
   }
-}, 60_000);
+});
 
 test('the printed walk through a ticket drains, hangs, approves, answers and refills, as often as it is walked', async () => {
   for (let times = 0; times < 2; times += 1) {
@@ -210,7 +210,7 @@ test('a second start finds the keys and the ledger of the first; a start after k
   expect(JSON.parse(await shell(chat)).choices[0].message.content).toContain('Say hello.');
   expect(typesOf(await shell(ledger))).toHaveLength(5);
   await walkThroughTicket();
-}, 120_000);
+});
 
 test('a start whose npm was killed stops by itself', async () => {
   const births = livingProcesses();

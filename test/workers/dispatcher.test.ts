@@ -63,7 +63,7 @@ test("all the tickets that one organization may have open do not keep another or
     'select count(*)::int as parked from outbox where parked_at is not null',
   );
   expect(row?.parked).toBe(0);
-}, 120_000);
+});
 
 test('a message that was not taken goes again once it is due, and one that comes meanwhile goes at once', async () => {
   const { db, client } = world;

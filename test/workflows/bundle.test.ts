@@ -35,10 +35,10 @@ test('a bundle is made once and kept; what was kept of other sources goes', asyn
   expect(await bundleWorkflows()).toBe('kept');
   await writeFile(path.join(kept, name), text.slice(0, -100));
   expect(await bundleWorkflows()).toBe(made);
-}, 180_000);
+});
 
 test('where nothing can be kept, the bundle is made all the same', async () => {
   process.env.XDG_CACHE_HOME = path.join(folder, 'a-file');
   await writeFile(process.env.XDG_CACHE_HOME, '');
   expect(await bundleWorkflows()).toContain('reservationLifetimes');
-}, 120_000);
+});

@@ -121,7 +121,7 @@ test('verdicts that come as the workflow ends are all answered, by one outcome',
     expect(statuses.filter((status) => status === 200).length).toBeGreaterThanOrEqual(3);
     expect(statuses.every((status) => status === 200 || status === 409)).toBe(true);
   }
-}, 60_000);
+});
 
 test('a ticket is decided before the dispatcher has reached it, and then needs no start', async () => {
   const short = await makeShort(world, 10);
@@ -213,7 +213,7 @@ test('no message is given up while Temporal is away, however long; one that it r
   expect(await outbox.unpark(db)).toBe(1);
   await dispatchAll();
   expect((await describe(short)).status.name).toBe('RUNNING');
-}, 60_000);
+});
 
 test("a ticket past its deadline without a workflow is given one by reconcile's page", async () => {
   const { db } = world;

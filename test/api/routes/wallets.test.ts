@@ -84,14 +84,14 @@ test('a credit answers the wallet and its entry, and the ledger shows it', async
 
 test('0.1 credited a thousand times gives 100 exactly', async () => {
   const tenant = await makeTenant(db);
-  for (let n = 0; n < 20; n += 1) {
+  for (let n = 0; n < 100; n += 1) {
     const answers = await Promise.all(
-      Array.from({ length: 50 }, () => credit(tenant, { amount: 0.1 })),
+      Array.from({ length: 10 }, () => credit(tenant, { amount: 0.1 })),
     );
     expect(answers.every(({ status }) => status === 201)).toBe(true);
   }
   expect((await walletsOf(tenant.billing_key)).organization.balance).toBe(100);
-}, 180_000);
+});
 
 test('one nano and an amount of 15 digits come back exactly', async () => {
   const tenant = await makeTenant(db);

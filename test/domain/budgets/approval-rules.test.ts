@@ -71,7 +71,7 @@ test('200 parallel calls beyond a budget, on a rule for 20: exactly 20 are appro
   const resolved = await eventsOf(db, org_id, 'cost_ticket.resolved');
   expect(resolved[0]).toMatchObject({ decided_by: 'rule', approval_rule_id: rule.id });
   expect((await audit(db)).broken).toEqual([]);
-}, 60_000);
+});
 
 test('a rule moves what is missing from its wallet, and approves nothing that this does not cover', async () => {
   const org = await makeOrg(db);

@@ -255,4 +255,4 @@ test('one item alone is answered and written as any batch would, whatever it is'
   // Both functions for one item did a part of it.
   expect(shortWays.settle).toBeGreaterThan(10);
   expect(shortWays.reserve).toBeGreaterThan(10);
-}, 120_000);
+});

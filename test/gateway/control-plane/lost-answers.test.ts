@@ -127,7 +127,7 @@ test('an API that stands still for seconds leaves no hold of the calls that were
   expect((await reservations(org_id)).length).toBeGreaterThan(20);
   expect(await openHolds(world.api, org_id)).toBe(0);
   expect(await balance(world.api.db, org_wallet)).toEqual(before);
-}, 40_000);
+});
 
 test('a call that was refused for want of money at its second try holds none by its first one, which comes later', async () => {
   const { key, org_id, org_wallet, user_wallet, before } = await known();

@@ -123,7 +123,7 @@ test('what a gateway did not live to settle is settled by the next one, once', a
     usage_source: 'upstream',
   });
   expect(files(GATEWAY_SPOOL_DIR)).not.toContain(name);
-}, 30_000);
+});
 
 test('without a spool the hold is released, and the event says that nobody settled it', async () => {
   const { org_id } = await answeredAndDead({});
@@ -132,7 +132,7 @@ test('without a spool the hold is released, and the event says that nobody settl
   await reservations.sweep(world.api.db, org_id);
   const events = await world.api.db('events').where({ org_id, type: 'reservation.expired' });
   expect(events).toMatchObject([{ payload: { reservation_id: id, unsettled: true } }]);
-}, 30_000);
+});
 
 const settlement = (n: number): Spooled => [
   { org_id: 'org_1', reservation_id: `res_${n}`, outcome: 'canceled' },

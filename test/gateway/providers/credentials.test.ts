@@ -171,7 +171,7 @@ test('tokens that end after seconds fail no request, and are renewed beside them
   vertex.lifetime_s = lifetime_s;
   // None was given that nobody used, but for the one that has just come.
   expect(sent.size).toBeGreaterThanOrEqual(vertex.tokens.size - before - 1);
-}, 60_000);
+});
 
 /** Asks the sandbox in the place of Entra. */
 const network = (): INetworkModule => {

@@ -86,4 +86,4 @@ test('a role of AWS is taken through it, and a workload proves itself there', as
     expect(asked.filter((host) => host.startsWith('bedrock'))).toEqual([]);
   }
   for (const name of Object.keys(variables)) delete process.env[name];
-}, 60_000);
+});

@@ -30,7 +30,7 @@ test('fifty calls whose token dies at once cost one renewal, and none fails', as
   const answers = await manyAt(at, 'gcp-claude', caller);
   expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
   expect(vertex.tokens.size).toBe(before + 1);
-}, 60_000);
+});
 
 test('a good token that is refused all the same costs each call two attempts, and one renewal', async () => {
   const { vertex } = options;
@@ -49,7 +49,7 @@ test('a good token that is refused all the same costs each call two attempts, an
   }
   expect(vertex.tokens.size).toBe(tokens + 1);
   vertex.tokens.set = given;
-}, 60_000);
+});
 
 test('counts of tokens and lists of models renew a key that is no longer taken', async () => {
   const asked: string[] = [];
@@ -94,7 +94,7 @@ test('counts of tokens and lists of models renew a key that is no longer taken',
   expect(asked).toEqual([`${counts} third-key`]);
   server.closeAllConnections();
   server.close();
-}, 60_000);
+});
 
 test('no key and no token stands in a line, a span, an event or an answer', async () => {
   const receiver: Receiver = await openReceiver();
@@ -135,4 +135,4 @@ test('no key and no token stands in a line, a span, an event or an answer', asyn
   }
   await made.close();
   await receiver.close();
-}, 120_000);
+});

@@ -249,4 +249,4 @@ test('a top-up for 12 of 40 calls that two gateways hold at two APIs lets exactl
   await topUp(poor);
   expect((await Promise.all(calls)).every(({ status }) => status === 200)).toBe(true);
   await second.close();
-}, 60_000);
+});

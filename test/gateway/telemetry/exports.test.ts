@@ -67,7 +67,7 @@ test("a priced call is a span of its client's trace, with its reserve and its up
 
 test('a receiver that refuses or hangs costs requests nothing, is told of once, and keeps a stop for 2 s at most', async () => {
   await Promise.all([endureAway('refuses'), endureAway('hangs')]);
-}, 20_000);
+});
 
 async function endureAway(how: 'refuses' | 'hangs'): Promise<void> {
   const other = await openReceiver();
