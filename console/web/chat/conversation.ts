@@ -1,4 +1,4 @@
-import type { ChatMessage, HeldTicket } from './stream';
+import type { ChatMessage, HeldTicket } from './message';
 
 /** What a tab keeps of its chat, so that a held call goes on after a visit to the provider. */
 export interface Conversation {
@@ -6,48 +6,72 @@ export interface Conversation {
   messages: ChatMessage[];
   /** The ticket of the last message, while it waits for money. */
   ticket: HeldTicket | null;
+  /** The ticket of a message that was taken back while it waited. */
+  left: LeftTicket | null;
 }
 
-/** Whose a conversation is: the next person at this tab reads and sends nothing of it. */
-export interface Speaker {
-  user_id: string;
-  org_id: string | null;
+/** A ticket that stays open though nobody waits here, and the question that it is of. */
+export interface LeftTicket {
+  ticket: HeldTicket;
+  question: Question;
 }
 
-const NAME = 'svc-chat';
-export const empty: Conversation = { model: null, messages: [], ticket: null };
+/** What tells one question of a conversation from another. */
+interface Question {
+  model: string | null;
+  /** How many messages are sent, of which the last is `content`. */
+  count: number;
+  content: string;
+}
+
+export const empty: Conversation = { model: null, messages: [], ticket: null, left: null };
+
+/** The messages that a model is sent: all but answers that were asked anew. */
+export function sentOf(messages: readonly ChatMessage[]): ChatMessage[] {
+  return messages.filter(({ is_left_out }) => is_left_out !== true);
+}
+
+/** The question that a conversation asks next; its last message is a person's. */
+export function questionOf({ model, messages }: Conversation): Question {
+  const sent = sentOf(messages);
+  return { model, count: sent.length, content: sent.at(-1)?.content ?? '' };
+}
 
 /**
- * The person's conversation of this tab; an empty one if there is none, or storage is forbidden.
- * Another's is forgotten.
+ * The ticket that was left, if the conversation asks its question again before the ticket ends: a
+ * ticket pays for the call that opened it, to the letter.
  */
-export function keptConversation({ user_id, org_id }: Speaker): Conversation {
-  try {
-    const found = JSON.parse(sessionStorage.getItem(NAME) ?? 'null') as
-      | (Conversation & Partial<Speaker>)
-      | null;
-    if (!Array.isArray(found?.messages)) return empty;
-    if (found.user_id === user_id && found.org_id === org_id) {
-      const { model, messages, ticket } = { ...empty, ...found };
-      return { model, messages, ticket };
-    }
-    sessionStorage.removeItem(NAME);
-    return empty;
-  } catch {
-    return empty;
-  }
+export function ticketAgain(next: Conversation, now_ms: number): HeldTicket | null {
+  if (next.left === null) return null;
+  const { ticket, question } = next.left;
+  const { model, count, content } = questionOf(next);
+  const is_same =
+    question.model === model && question.count === count && question.content === content;
+  return is_same && Date.parse(ticket.expires_at) > now_ms ? ticket : null;
 }
 
-/** Keeps it for this tab; without storage it lives until the page is left. */
-export function keep(conversation: Conversation, { user_id, org_id }: Speaker): void {
-  try {
-    sessionStorage.setItem(NAME, JSON.stringify({ ...conversation, user_id, org_id }));
-  } catch {
-    // Then it is not kept.
-  }
+/**
+ * Takes back the last message, which has no answer: the text for the field, if it was a new one. An
+ * answer that was to be asked anew counts again.
+ */
+export function takenBack(from: Conversation): { rest: Conversation; content: string } {
+  const { messages } = from;
+  const last = messages.at(-1);
+  const before = messages.slice(0, -1);
+  const rest = { ...from, ticket: null };
+  if (last?.role === 'user') return { rest: { ...rest, messages: before }, content: last.content };
+  if (last?.is_left_out !== true) return { rest: from, content: '' };
+  return { rest: { ...rest, messages: [...before, { ...last, is_left_out: false }] }, content: '' };
 }
 
-/** True if a message of the person's chat waits for money. */
-export function isHeld(speaker: Speaker): boolean {
-  return keptConversation(speaker).ticket !== null;
+/** The text of a message that was taken back while its ticket is open; empty if there is none. */
+export function takenText({ left, messages }: Conversation): string {
+  if (left === null || left.question.count <= sentOf(messages).length) return '';
+  return left.question.content;
+}
+
+/** True if the last message waits for an answer. */
+export function isAsking({ messages }: Conversation): boolean {
+  const last = messages.at(-1);
+  return last?.role === 'user' || last?.is_left_out === true;
 }

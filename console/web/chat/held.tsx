@@ -10,9 +10,9 @@ import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { LinkButton } from '../parts/link';
 import { inputDigits, Money, moneyText } from '../parts/money';
-import { Countdown } from '../parts/time';
+import { Countdown, Time } from '../parts/time';
 import { rememberCheckout } from '../payments/checkouts';
-import type { HeldTicket } from './stream';
+import type { HeldTicket } from './message';
 
 /** A message that waits for money: its ticket, and how it goes on. */
 export function Held({ ticket, onStop }: { ticket: HeldTicket; onStop: () => void }) {
@@ -38,6 +38,26 @@ export function Held({ ticket, onStop }: { ticket: HeldTicket; onStop: () => voi
         </Button>
       </Group>
       <TopUpHere opened={is_paying} onClose={() => setPaying(false)} ticket={ticket} />
+    </Alert>
+  );
+}
+
+/** What becomes of the ticket of a message that was taken back while it waited. */
+export function Left({ ticket }: { ticket: HeldTicket }) {
+  if (Date.parse(ticket.expires_at) <= serverNow()) return null;
+  return (
+    <Alert color="yellow" title="You do not wait any more" role="status">
+      <Text size="sm">
+        Nothing was charged. The ticket of your message stays open until{' '}
+        <Time at={ticket.expires_at} />: if somebody approves it, money is held for it until then,
+        and goes back if nobody uses it. Ask the same again, of the same model, and it goes on with
+        this ticket.
+      </Text>
+      <Group mt="sm">
+        <LinkButton to={`/tickets/${ticket.id}`} variant="default">
+          See the ticket
+        </LinkButton>
+      </Group>
     </Alert>
   );
 }

@@ -1,36 +1,24 @@
 import { ownHeaders, Refusal } from '../api/client';
-
-/** One message of a conversation, and of an answer what it cost. */
-export interface ChatMessage {
-  role: 'user' | 'assistant';
-  content: string;
-  model?: string;
-  cost?: { amount: number; currency: string } | undefined;
-  request_id?: string | null;
-}
-
-/** A call that no wallet covers, as the gateway tells it. */
-export interface HeldTicket {
-  id: string;
-  estimated_cost: number;
-  shortfall: number;
-  currency: string;
-  expires_at: string;
-}
+import type { ChatMessage } from './message';
+import { refusalWords } from './words';
 
 interface Chunk {
-  choices?: { delta?: { content?: string | null } }[];
+  choices?: { delta?: { content?: string | null }; finish_reason?: string | null }[];
   usage?: { cost?: number; cost_details?: { currency?: string } } | null;
   error?: Record<string, unknown>;
+  /** The mark of the end, which has no JSON. */
+  is_done?: true;
 }
 
 /**
- * Asks the gateway through the console's server; `onText` hears the answer grow. Resolves with the
- * whole answer and its cost. Throws a Refusal; of a call that is not paid it has `cost_ticket`.
+ * Asks the gateway through the console's server; `onGrowth` hears the answer as far as it has come,
+ * first without a word once its call is known. Resolves with the answer and its cost; one that
+ * breaks off behind its first words says why (`ended`), as what came is paid. Throws a Refusal if
+ * no word came; of a call that is not paid it has `cost_ticket`.
  */
 export async function ask(
   question: { model: string; messages: readonly ChatMessage[]; ticket_id?: string | undefined },
-  onText: (text: string) => void,
+  onGrowth: (made: ChatMessage) => void,
   signal: AbortSignal,
 ): Promise<ChatMessage> {
   const { model, ticket_id } = question;
@@ -48,20 +36,45 @@ export async function ask(
     throw new Refusal(answer.status, await answer.json().catch(() => ({})), answer.headers);
   const request_id = answer.headers.get('x-svc-request-id');
   const made: ChatMessage = { role: 'assistant', content: '', model, request_id };
-  for await (const chunk of chunksOf(answer.body)) {
-    if (chunk.error) throw new Refusal(answer.status, { error: chunk.error, request_id });
-    const text = chunk.choices?.[0]?.delta?.content ?? '';
-    if (text !== '') {
-      made.content += text;
-      onText(made.content);
-    }
-    const { cost, cost_details } = chunk.usage ?? {};
-    if (cost !== undefined) made.cost = { amount: cost, currency: cost_details?.currency ?? 'USD' };
-  }
-  return made;
+  onGrowth({ ...made });
+  const failure = await readInto(made, answer.body, onGrowth);
+  signal.throwIfAborted();
+  if (failure === undefined) return made;
+  const refusal = new Refusal(answer.status, { error: failure, request_id });
+  if (made.content === '') throw refusal;
+  return { ...made, ended: { how: 'broke off', words: refusalWords(refusal).words } };
 }
 
-/** The JSON of each server-sent event until `[DONE]`. */
+/** Reads an answer to its end; why it is not whole, as an error of the gateway. */
+async function readInto(
+  made: ChatMessage,
+  body: ReadableStream<Uint8Array>,
+  onGrowth: (made: ChatMessage) => void,
+): Promise<object | undefined> {
+  let is_whole = false;
+  let failure: object | undefined;
+  try {
+    for await (const chunk of chunksOf(body)) {
+      const [choice] = chunk.choices ?? [];
+      // Some providers never say that a stream is done.
+      if (chunk.is_done || choice?.finish_reason) is_whole = true;
+      failure ??= chunk.error;
+      const text = choice?.delta?.content ?? '';
+      made.content += text;
+      const { cost, cost_details } = chunk.usage ?? {};
+      if (cost !== undefined)
+        made.cost = { amount: cost, currency: cost_details?.currency ?? 'USD' };
+      if (text !== '' || cost !== undefined) onGrowth({ ...made });
+    }
+  } catch {
+    // The connection broke, or told something else than chunks: what came before stands.
+  }
+  return failure ?? (is_whole ? undefined : { message: broke_off });
+}
+
+const broke_off = 'The connection broke off before the answer had ended.';
+
+/** The JSON of each server-sent event; `[DONE]` is one that says so. */
 async function* chunksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Chunk> {
   const texts = body
     .pipeThrough(new TextDecoderStream() as never)
@@ -73,8 +86,9 @@ async function* chunksOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Chunk
     const lines = (rest + value).split('\n');
     rest = lines.pop() ?? '';
     for (const line of lines) {
-      if (!line.startsWith('data: ') || line === 'data: [DONE]') continue;
-      yield JSON.parse(line.slice('data: '.length)) as Chunk;
+      if (!line.startsWith('data: ')) continue;
+      const data = line.slice('data: '.length).trimEnd();
+      yield data === '[DONE]' ? { is_done: true } : (JSON.parse(data) as Chunk);
     }
   }
 }

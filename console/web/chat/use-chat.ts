@@ -1,73 +1,142 @@
 import { useEffect, useRef, useState } from 'react';
 import { Refusal } from '../api/client';
 import { refresh } from '../api/queries';
-import { type Conversation, empty, keep, keptConversation, type Speaker } from './conversation';
-import { ask, type HeldTicket } from './stream';
-import { refusalWords } from './words';
+import { serverNow } from '../base/clock';
+import {
+  type Conversation,
+  empty,
+  isAsking,
+  questionOf,
+  sentOf,
+  takenBack,
+  takenText,
+  ticketAgain,
+} from './conversation';
+import { keep, keptConversation, type Speaker } from './kept';
+import type { ChatMessage, HeldTicket } from './message';
+import { ask } from './stream';
+import * as words from './words';
 
 const AGAIN_MS = 2_000;
 
+/** Why a conversation does not go on. */
+interface Problem {
+  title: string;
+  words: string;
+  /** The call that it is of, if there was one, for what it cost. */
+  call_id?: string | null | undefined;
+}
+
+/** What is asked now, and its answer as far as it has come. */
+interface Underway {
+  own: AbortController;
+  came?: ChatMessage;
+}
+
+type Cost = NonNullable<ChatMessage['cost']>;
+
 /** A person's chat of this tab: what was said, what is being said, and why it does not go on. */
 export function useChat(speaker: Speaker) {
-  const [talk, setTalk] = useState(() => keptConversation(speaker));
+  const { talk, latest, change } = useConversation(speaker);
   const [draft, setDraft] = useState<string>();
-  const [problem, setProblem] = useState<{ title: string; words: string }>();
-  const [returned, setReturned] = useState('');
-  const stop = useRef<AbortController>(undefined);
-  const change = (next: Conversation) => {
-    setTalk(next);
-    keep(next, speaker);
-  };
+  const [problem, setProblem] = useState<Problem>();
+  const [returned, setReturned] = useState(() => takenText(talk));
+  const underway = useRef<Underway>(undefined);
+  const add = (made: ChatMessage) =>
+    change({ messages: [...latest.current.messages, made], ticket: null });
 
-  /** Has the last message answered; what is not paid waits for its ticket. */
-  const run = async (now: Conversation) => {
-    stop.current?.abort();
-    const own = new AbortController();
-    stop.current = own;
+  /** Has the last message answered. */
+  const run = async () => {
+    underway.current?.own.abort();
+    const mine: Underway = { own: new AbortController() };
+    const { signal } = mine.own;
+    underway.current = mine;
     setProblem(undefined);
     setDraft('');
-    let asked = now;
+    const hear = (came: ChatMessage) => {
+      if (signal.aborted) return;
+      mine.came = came;
+      setDraft(came.content);
+    };
     try {
-      for (;;) {
-        const { messages, model, ticket } = asked;
-        const question = { model: model ?? '', messages, ticket_id: ticket?.id };
-        try {
-          const made = await ask(question, setDraft, own.signal);
-          change({ ...asked, messages: [...messages, made], ticket: null });
-          void refresh('/api/wallets', '/api/chat', '/api/spend');
-          return;
-        } catch (refusal) {
-          const short = ticketOf(refusal);
-          if (short === undefined) throw refusal;
-          // The same call again, with its ticket: it waits, and goes on once there is money.
-          if (asked.ticket !== null) await pause(own.signal);
-          asked = { ...asked, ticket: short };
-          change(asked);
-          void refresh('/api/chat', '/api/tickets');
-        }
-      }
+      const made = await answerOf({ latest, change }, signal, hear);
+      if (signal.aborted) return;
+      add(made);
+      void refresh('/api/wallets', '/api/chat', '/api/spend');
     } catch (refusal) {
-      if (own.signal.aborted) return;
-      setProblem(refusalWords(refusal));
-      giveBack(asked);
+      if (signal.aborted) return;
+      setProblem({ ...words.refusalWords(refusal), call_id: callOf(refusal) });
+      giveBack();
     } finally {
-      if (stop.current === own) setDraft(undefined);
+      if (underway.current === mine) {
+        underway.current = undefined;
+        setDraft(undefined);
+      }
     }
   };
 
   /** Takes the last message back into the field: nothing that was typed is lost. */
-  const giveBack = (from: Conversation) => {
-    const last = from.messages.at(-1);
-    if (last?.role !== 'user') return;
-    setReturned(last.content);
-    change({ ...from, messages: from.messages.slice(0, -1), ticket: null });
+  const giveBack = () => {
+    const { rest, content } = takenBack(latest.current);
+    if (content !== '') setReturned(content);
+    change(rest);
+  };
+
+  /** Ends what is under way. What has come of the answer stays, as it is paid. */
+  const stop = () => {
+    const came = breakOff();
+    if (came === undefined) return;
+    if (came.content !== '') {
+      add({ ...came, ended: words.stopped });
+      return;
+    }
+    const { ticket } = latest.current;
+    if (ticket === null || came.request_id !== undefined)
+      setProblem({ ...words.unanswered.stopped, call_id: came.request_id });
+    else change({ left: { ticket, question: questionOf(latest.current) } });
+    giveBack();
+  };
+
+  /** The same as the page is left: a message that waits for money goes on when it is back. */
+  const leave = () => {
+    const came = breakOff();
+    // Whoever has signed out meanwhile leaves nothing.
+    if (came === undefined || keptConversation(speaker).messages.length === 0) return;
+    if (came.content !== '') add({ ...came, ended: words.left });
+    // Its ticket has paid for it.
+    else if (came.request_id !== undefined) change({ ticket: null });
+  };
+
+  /** Stops what is under way; its answer as far as it has come, undefined if nothing was. */
+  const breakOff = (): ChatMessage | undefined => {
+    const was = underway.current;
+    underway.current = undefined;
+    was?.own.abort();
+    setDraft(undefined);
+    return was && (was.came ?? { role: 'assistant', content: '' });
   };
 
   // biome-ignore lint/correctness/useExhaustiveDependencies: once, for what waited before.
   useEffect(() => {
-    if (talk.ticket !== null) void run(talk);
-    return () => stop.current?.abort();
+    if (talk.ticket !== null) void run();
+    else if (isAsking(talk)) {
+      setProblem(words.unanswered.left);
+      giveBack();
+    }
+    window.addEventListener('pagehide', leave);
+    return () => {
+      window.removeEventListener('pagehide', leave);
+      leave();
+    };
   }, []);
+
+  /** Asks what a conversation asks next, with the ticket that was left if it is of this. */
+  const go = (next: Partial<Conversation>) => {
+    setReturned('');
+    const ticket = ticketAgain({ ...latest.current, ...next }, serverNow());
+    change({ ...next, ticket, left: null });
+    void run();
+  };
 
   return {
     ...talk,
@@ -76,29 +145,69 @@ export function useChat(speaker: Speaker) {
     problem,
     /** What was taken back from the conversation, to be changed. */
     returned,
-    choose: (model: string | null) => change({ ...talk, model }),
-    send: (content: string, model: string | null) => {
-      setReturned('');
-      const next: Conversation = {
-        model,
-        messages: [...talk.messages, { role: 'user', content }],
-        ticket: null,
-      };
-      change(next);
-      void run(next);
+    choose: (model: string | null) => change({ model }),
+    send: (content: string, model: string | null) =>
+      go({ model, messages: [...latest.current.messages, { role: 'user', content }] }),
+    /** Asks the question of the last answer anew, which ended early: it is left out of the call. */
+    askAnew: (model: string | null) => {
+      const last = latest.current.messages.at(-1);
+      if (underway.current !== undefined || last?.ended === undefined) return;
+      const before = latest.current.messages.slice(0, -1);
+      go({ model, messages: [...before, { ...last, is_left_out: true }] });
     },
-    stop: () => {
-      stop.current?.abort();
-      setDraft(undefined);
-      giveBack(talk);
+    /** Notes what a call has cost whose answer did not say so. */
+    price: (request_id: string, cost: Cost) => {
+      const priced = (one: ChatMessage) => (one.request_id === request_id ? { ...one, cost } : one);
+      change({ messages: latest.current.messages.map(priced) });
+      void refresh('/api/wallets', '/api/chat/balance', '/api/spend');
     },
+    stop,
     clear: () => {
-      stop.current?.abort();
-      setDraft(undefined);
+      breakOff();
       setProblem(undefined);
-      change({ ...empty, model: talk.model });
+      change({ ...empty, model: latest.current.model });
     },
   };
+}
+
+/** The tab's conversation, and as it is by now, for what goes on while the page is drawn. */
+function useConversation(speaker: Speaker) {
+  const [talk, setTalk] = useState(() => keptConversation(speaker));
+  const latest = useRef(talk);
+  const change = (changes: Partial<Conversation>) => {
+    latest.current = { ...latest.current, ...changes };
+    setTalk(latest.current);
+    keep(latest.current, speaker);
+  };
+  return { talk, latest, change };
+}
+
+/** The answer to a conversation; a call that is not paid waits for its ticket. */
+async function answerOf(
+  { latest, change }: Pick<ReturnType<typeof useConversation>, 'latest' | 'change'>,
+  signal: AbortSignal,
+  hear: (came: ChatMessage) => void,
+): Promise<ChatMessage> {
+  for (;;) {
+    const { messages, model, ticket } = latest.current;
+    const question = { model: model ?? '', messages: sentOf(messages), ticket_id: ticket?.id };
+    try {
+      return await ask(question, hear, signal);
+    } catch (refusal) {
+      const short = ticketOf(refusal);
+      if (short === undefined || signal.aborted) throw refusal;
+      // The same call again, with its ticket: it waits, and goes on once there is money.
+      if (ticket !== null) await pause(signal);
+      change({ ticket: short });
+      void refresh('/api/chat', '/api/tickets');
+    }
+  }
+}
+
+/** The call that was refused once it had begun. */
+function callOf(refusal: unknown): string | null {
+  const has_begun = refusal instanceof Refusal && refusal.status >= 200 && refusal.status < 300;
+  return has_begun ? refusal.request_id : null;
 }
 
 function ticketOf(refusal: unknown): HeldTicket | undefined {

@@ -1,4 +1,5 @@
 import { Refusal } from '../api/client';
+import type { Ending } from './message';
 
 const nothing_charged = 'Nothing was sent to the model, and nothing was charged.';
 
@@ -6,8 +7,11 @@ const nothing_charged = 'Nothing was sent to the model, and nothing was charged.
 export function refusalWords(error: unknown): { title: string; words: string } {
   if (!(error instanceof Refusal))
     return { title: 'That did not work', words: 'This is a fault of the console. Try again.' };
-  const { code, message, details, retry_after_s } = error;
+  const { code, message, details, retry_after_s, status } = error;
   const policy = typeof details.policy === 'string' ? ` (rule ${details.policy})` : '';
+  // The model had begun, so what it did is charged, whatever its provider calls the failure.
+  if (status >= 200 && status < 300 && code !== 'output_blocked')
+    return { title: 'The answer broke off', words: message };
   switch (code) {
     case 'input_blocked':
       return {
@@ -44,3 +48,23 @@ export function refusalWords(error: unknown): { title: string; words: string } {
       return { title: 'That did not work', words: message };
   }
 }
+
+/** How an answer ended that a person stopped. */
+export const stopped: Ending = {
+  how: 'stopped',
+  words: "You stopped it. The model's work is charged.",
+};
+
+/** How an answer ended whose page was left. */
+export const left: Ending = {
+  how: 'stopped',
+  words: "You left the chat before it had ended. The model's work is charged.",
+};
+
+const nothing_lost = 'Nothing that you wrote is lost. If the model had begun, its work is charged.';
+
+/** Of a question that was stopped, or left, before a word of its answer came. */
+export const unanswered = {
+  stopped: { title: 'Stopped before an answer came', words: nothing_lost },
+  left: { title: 'You left before an answer came', words: nothing_lost },
+} as const;

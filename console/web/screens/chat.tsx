@@ -1,11 +1,11 @@
-import { Alert, Button, Card, Group, Select, Stack, Text, Textarea } from '@mantine/core';
+import { Alert, Button, Group, Select, Stack, Text, Textarea } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
 import { send } from '../api/client';
 import { reading } from '../api/queries';
-import type { Speaker } from '../chat/conversation';
-import { Held } from '../chat/held';
-import type { ChatMessage } from '../chat/stream';
+import { Held, Left } from '../chat/held';
+import type { Speaker } from '../chat/kept';
+import { Said } from '../chat/said';
 import { useChat } from '../chat/use-chat';
 import { refusalWords } from '../chat/words';
 import { AppLink } from '../parts/link';
@@ -52,7 +52,7 @@ export function Chat() {
 
 function Talk({ models, speaker }: { models: string[]; speaker: Speaker }) {
   const chat = useChat(speaker);
-  const { messages, ticket, draft, problem } = chat;
+  const { messages, ticket, left, draft, problem } = chat;
   const model = chat.model ?? models[0] ?? null;
   const is_busy = draft !== undefined;
   const end = useRef<HTMLDivElement>(null);
@@ -86,8 +86,15 @@ function Talk({ models, speaker }: { models: string[]; speaker: Speaker }) {
         )}
         {messages.map((message, place) => (
           // Messages are only added and taken at the end.
-          // biome-ignore lint/suspicious/noArrayIndexKey: their place is what they are.
-          <Said key={place} message={message} />
+          <Said
+            // biome-ignore lint/suspicious/noArrayIndexKey: their place is what they are.
+            key={place}
+            message={message}
+            onPrice={chat.price}
+            onAnew={
+              !is_busy && place === messages.length - 1 ? () => chat.askAnew(model) : undefined
+            }
+          />
         ))}
         {is_busy && !ticket && <Said message={{ role: 'assistant', content: draft || '…' }} />}
         {is_busy && ticket && draft !== '' && (
@@ -97,8 +104,14 @@ function Talk({ models, speaker }: { models: string[]; speaker: Speaker }) {
         {problem && (
           <Alert color="red" title={problem.title} role="alert">
             {problem.words}
+            {problem.call_id && (
+              <Text size="sm" mt={4}>
+                <AppLink to={`/requests/${problem.call_id}`}>What it cost</AppLink>
+              </Text>
+            )}
           </Alert>
         )}
+        {!is_busy && left && <Left ticket={left.ticket} />}
         <div ref={end} />
       </Stack>
       <Field
@@ -118,36 +131,6 @@ function Balance() {
     <>
       You can spend <Money amount={data.effective_available_balance} currency={data.currency} />.
     </>
-  );
-}
-
-function Said({ message: { role, content, model, cost, request_id } }: { message: ChatMessage }) {
-  const is_mine = role === 'user';
-  return (
-    <Card
-      withBorder
-      padding="sm"
-      maw="min(100%, 46rem)"
-      style={{ alignSelf: is_mine ? 'flex-end' : 'flex-start' }}
-      component="article"
-      aria-label={is_mine ? 'You' : 'Answer'}
-    >
-      <Text className="said">{content}</Text>
-      {model && (
-        <Group gap="xs" mt={4}>
-          <Text size="sm" c="dimmed">
-            {model}
-            {cost ? ', cost ' : ', its cost follows in the ledger'}
-            {cost && <Money amount={cost.amount} currency={cost.currency} />}
-          </Text>
-          {request_id && (
-            <Text size="sm">
-              <AppLink to={`/requests/${request_id}`}>How that adds up</AppLink>
-            </Text>
-          )}
-        </Group>
-      )}
-    </Card>
   );
 }
 

@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
-import { isHeld } from '../chat/conversation';
+import { isHeld } from '../chat/kept';
 import { text, useFilters } from '../fields/filters';
 import { LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
