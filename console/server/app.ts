@@ -7,9 +7,11 @@ import { addToLine } from '../../runtime/request-log';
 import { API_VERSION } from '../../runtime/version';
 import type { ApiClient } from './api-client';
 import { chatModels, forgetChatKey, sendMessage } from './chat';
+import { readableRefusals } from './file-refusals';
 import { forward } from './forward';
 import type { GatewayClient } from './gateway-client';
 import { pages, readBuild } from './pages';
+import type { Row } from './rows/row';
 import { sameSiteOnly } from './same-site';
 import { createCookies } from './session';
 import { beginOidc, chooseOrg, current, endOidc, issuers, signIn, signOut } from './sign-in';
@@ -46,12 +48,10 @@ export function createConsole(parts: ConsoleParts, log: Logger): Koa {
   });
   app.use(health(parts).routes());
   const router = routesOf(parts);
+  app.use(readableRefusals(fileRow, log));
   app.use((ctx, next) => {
     if (!ctx.path.startsWith('/api/')) return next();
-    return sameSiteOnly(parts.origin, (one) => files.some((path) => path.test(one.path)))(
-      ctx,
-      next,
-    );
+    return sameSiteOnly(parts.origin, (one) => fileRow(one.path) !== undefined)(ctx, next);
   });
   app.use(router.routes());
   app.use(pages(parts.folder));
@@ -61,7 +61,11 @@ export function createConsole(parts: ConsoleParts, log: Logger): Koa {
 /** Paths that the browser opens as links, to keep files. */
 const files = rows
   .filter(({ answers }) => answers === 'file')
-  .map(({ path }) => new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}$`));
+  .map((row) => ({ row, path: new RegExp(`^${row.path.replace(/:\w+/g, '[^/]+')}$`) }));
+
+function fileRow(asked: string): Row | undefined {
+  return files.find(({ path }) => path.test(asked))?.row;
+}
 
 function routesOf({ api, gateway, cookie_keys, origin, trusted }: ConsoleParts): Router {
   const cookies = createCookies(cookie_keys);

@@ -42,6 +42,15 @@ test('no row is of gateways or of webhooks, takes whatever comes, or stands twic
   expect(own).toEqual([]);
 });
 
+test('every file has a page to go back to when it is refused, with no other names than its own', () => {
+  const files = rows.filter(({ answers }) => answers === 'file');
+  expect(files.length).toBeGreaterThan(0);
+  for (const { path: own, page } of files) {
+    expect([own, page]).toEqual([own, expect.stringMatching(/^\/[a-z]/)]);
+    for (const [name] of page?.matchAll(/:\w+/g) ?? []) expect(own.split('/')).toContain(name);
+  }
+});
+
 test('every top-up of the chat is one of the organization, by the surface chat', () => {
   const made = rows.filter(({ path: own }) => /^\/api\/chat\/.*create-checkout$/.test(own));
   expect(made).toHaveLength(1);

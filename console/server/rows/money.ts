@@ -2,7 +2,7 @@ import { row } from './row';
 
 const has_org = true;
 /** A link of a page that keeps the same figures as a table. */
-const csv = { has_org, answers: 'file', accept: 'text/csv' } as const;
+const csv = { has_org, answers: 'file', accept: 'text/csv', page: '/spend' } as const;
 
 export const moneyRows = [
   row('get', '/api/wallets', '/v1/wallets', { has_org }),

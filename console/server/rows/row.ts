@@ -13,9 +13,11 @@ export interface Row {
   forced: Readonly<Record<string, string | readonly string[] | null>>;
   /** The form that the API is asked for, where a link of a page cannot say so. */
   accept?: 'text/csv';
+  /** The page of the console with a file's link, of the same names: `/exports/:id`. */
+  page?: string;
 }
 
-type Optional = 'has_org' | 'answers' | 'forced' | 'accept';
+type Optional = 'has_org' | 'answers' | 'forced' | 'accept' | 'page';
 
 /**
  * A row: `row('get', '/api/tickets', '/v1/cost-tickets', { has_org: true })`.

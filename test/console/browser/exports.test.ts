@@ -74,6 +74,29 @@ describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
   });
 });
 
+test('a file that is refused in a tab of its own says why, and leads back', async () => {
+  const { page, context } = await visit(browser, { access_key: org.keys.billing_admin });
+  await page.goto('/exports');
+  const open = async () => {
+    const [tab] = await Promise.all([
+      context.waitForEvent('page'),
+      page.evaluate("void window.open('/api/exports/exp_none/files/1')"),
+    ]);
+    return tab;
+  };
+  const tab = await open();
+  await tab.getByRole('heading', { name: 'This file is not here' }).waitFor();
+  expect(await violations(tab)).toEqual([]);
+  await tab.getByRole('link', { name: 'Back to the console' }).click();
+  await tab.waitForURL('**/exports/exp_none');
+  await context.clearCookies();
+  const out = await open();
+  await out.getByRole('heading', { name: 'You are signed out' }).waitFor();
+  await out.getByRole('link', { name: 'Back to the console' }).click();
+  await out.waitForURL((url) => url.pathname === '/login');
+  await context.close();
+});
+
 test('a schedule is made and ended', async () => {
   const { page, context } = await visit(browser, { access_key: org.keys.owner });
   await page.goto('/exports?tab=schedules');

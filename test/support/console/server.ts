@@ -147,6 +147,13 @@ export async function startListener(version = '1.5.0') {
       res.statusCode = 302;
       res.setHeader('location', 'https://bucket.example/file');
     }
+    // A file that is deleted.
+    if (/files\/410$/.test(url)) {
+      res.statusCode = 410;
+      const error = { code: 'export_expired', message: 'The files of <this> export are deleted.' };
+      res.end(JSON.stringify({ type: 'error', error, request_id: 'req_of_the_api' }));
+      return;
+    }
     const answers: Record<string, object> = {
       '/health': { status: 'ok', version },
       '/v1/issuers': { issuers: [provider] },
