@@ -141,7 +141,7 @@ export const web: Record<string, string> = {
   tickets: 'api base fields parts session',
   wallets: 'api base fields parts',
   chat: 'api base fields parts payments',
-  operations: 'api parts session',
+  operations: 'api base parts session',
   people: 'api base fields parts session',
   settings: 'api base fields parts session tickets',
   setup: 'api base fields keys parts session',

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
 import { addDays, dayIn } from '../base/days';
+import { HealthStrip } from '../operations/health-strip';
 import { AppLink, LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
@@ -20,11 +21,13 @@ export function Home() {
   if (me.acting_org === null)
     return (
       <Page title="Home">
+        {may(me, 'platform:admin') && <HealthStrip />}
         <NoOrganization />
       </Page>
     );
   return (
     <Page title="Home">
+      {may(me, 'platform:admin') && <HealthStrip />}
       <SimpleGrid cols={{ base: 1, md: 2 }}>
         <Payer />
         <Waiting me={me} />

@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { Browser, Page } from 'playwright-core';
 import { parse } from 'yaml';
 import { openBrowser } from '../../support/browser';
+import { violations } from '../../support/console/axe';
 import { makeOrganization } from '../../support/console/organization';
 import { api, ask, demo, picture, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';
@@ -108,6 +109,70 @@ test('a gateway shows what it runs, and workers who polls; the ledger is proved 
   await page.getByRole('button', { name: 'Prove the ledger now' }).click();
   await page.getByText('clean: everything adds up').waitFor();
   expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test("an operator's home says how each part of the platform stands, with the way to more", async () => {
+  const { page, context, complaints } = await operator();
+  await page.goto('/');
+  const strip = page.getByRole('region', { name: 'Health of the platform' });
+  const part = (name: string) =>
+    strip.getByRole('listitem').filter({ has: page.getByRole('link', { name, exact: true }) });
+  await part('API').getByText('ready', { exact: true }).waitFor();
+  await part('Gateways')
+    .getByText(/^\d+ in sync/)
+    .waitFor();
+  await part('Temporal').getByText('up', { exact: true }).waitFor();
+  await part('Queue lifecycle').getByText('polled', { exact: true }).waitFor();
+  await part('Outbox').getByText('moving', { exact: true }).waitFor();
+  await part('Payment provider A').waitFor();
+  expect(await violations(page)).toEqual([]);
+  await part('Payment provider A').getByRole('link').click();
+  await page.waitForURL('**/payments?tab=providers');
+  expect(complaints).toEqual([]);
+  // Nobody else is shown it, and nothing is asked.
+  await context.close();
+  const owner = await visit(browser, { role: 'owner' });
+  const asked: string[] = [];
+  owner.page.on('request', (request) => asked.push(new URL(request.url()).pathname));
+  await owner.page.goto('/');
+  await owner.page.getByRole('heading', { name: 'Models that cost most' }).waitFor();
+  expect(await owner.page.getByText('Health of the platform').count()).toBe(0);
+  expect(asked.filter((one) => /readyz|gateways|workers/.test(one))).toEqual([]);
+  await owner.context.close();
+});
+
+test('what cannot be read is unknown on the home, and never well; it is read again when asked', async () => {
+  const { page, context } = await operator();
+  const refuse = (status: number, code: string, message: string) => ({
+    status,
+    json: { type: 'error', error: { code, message, type: 'api_error', param: null } },
+  });
+  await page.route('**/readyz', (route) =>
+    route.fulfill(refuse(503, 'unavailable', 'The API cannot be reached at present.')),
+  );
+  await page.route('**/api/gateways', (route) =>
+    route.fulfill(refuse(500, 'internal_error', 'This is a fault of the service.')),
+  );
+  await page.route('**/api/admin/payments/config', (route) =>
+    route.fulfill(refuse(403, 'permission_denied', 'It is for operators.')),
+  );
+  await page.goto('/');
+  const strip = page.getByRole('region', { name: 'Health of the platform' });
+  const part = (name: string) =>
+    strip.getByRole('listitem').filter({ has: page.getByRole('link', { name, exact: true }) });
+  await part('API').getByText('away', { exact: true }).waitFor();
+  await part('Gateways').getByText('unknown', { exact: true }).waitFor();
+  await part('Gateways').getByText('This is a fault of the service.').waitFor();
+  await part('Payment providers').getByText('forbidden', { exact: true }).waitFor();
+  await part('Queue lifecycle').getByText('polled', { exact: true }).waitFor();
+  await page.unrouteAll();
+  await strip.getByRole('button', { name: 'Try again' }).click();
+  await part('API').getByText('ready', { exact: true }).waitFor();
+  await part('Gateways')
+    .getByText(/^\d+ in sync/)
+    .waitFor();
+  await strip.getByRole('button', { name: 'Try again' }).waitFor({ state: 'detached' });
   await context.close();
 });
 
