@@ -1,6 +1,7 @@
 import { decimalText } from '../domain/money';
 import type { MessageKind } from '../domain/notices/kinds';
 import type { FullNotice } from '../domain/notices/messages';
+import { disputeStatus, titleOf } from './titles';
 
 /** What is written of a message, before a channel gives it its form. */
 export interface Text {
@@ -9,25 +10,6 @@ export interface Text {
   facts: { label: string; value: string }[];
   links: { label: string; url: string; style?: 'primary' | 'danger' }[];
 }
-
-const titles: Record<MessageKind, [one: string, many: string]> = {
-  ticket_created: ['A request waits for approval', 'requests wait for approval'],
-  ticket_resolved: ['A cost ticket is closed', 'cost tickets are closed'],
-  balance_low: ['The balance of a wallet is low', 'balances are low'],
-  budget_threshold: ['A budget has reached a threshold', 'budgets have reached a threshold'],
-  payment: ['A payment has ended', 'payments have ended'],
-  refund: ['A payment was refunded', 'payments were refunded'],
-  dispute: ['A payment is disputed', 'payments are disputed'],
-  key_expiring: ['A key ends within a week', 'keys end within a week'],
-  gateway_config_rejected: ['A gateway rejected its configuration', 'gateways rejected it'],
-  gateway_silent: ['A gateway fell silent', 'gateways fell silent'],
-  audit_broken: ['The proof of the ledger found a fault', 'faults were found'],
-  worker_missing: ['Nobody polls a queue of the workers', 'queues of workers have no poller'],
-  worker_behind: ['Work of the workers waits', 'queues of workers are behind'],
-  outbox_parked: ['Messages to Temporal were given up', 'messages to Temporal were given up'],
-  test: ['This is a test: notices arrive here', ''],
-  confirmation: ['Confirm this address for notices', ''],
-};
 
 /** Members of events that people read, in this order. */
 const labels: Record<string, string> = {
@@ -45,7 +27,7 @@ const labels: Record<string, string> = {
   amount_nanos: 'Amount',
   credited_amount_nanos: 'Credited',
   credited_nanos: 'Credited',
-  refunded_amount_nanos: 'Refunded',
+  refunded_amount_nanos: 'Gone back in all',
   error_message: 'Reason',
   note: 'Note',
   name: 'Name',
@@ -66,15 +48,37 @@ const VALUE_LENGTH_MAX = 300;
 
 /** The text of a message about notices, without links. */
 export function textOf(kind: MessageKind, count: number, notices: readonly FullNotice[]): Text {
-  const [one, many] = titles[kind];
-  if (count > 1) return { title: `${count} ${many}`, facts: spread(notices), links: [] };
   const [notice] = notices;
-  return { title: one, facts: notice ? factsOf(notice) : [], links: [] };
+  const title = titleOf(kind, count, notice);
+  if (count > 1) return { title, facts: spread(notices), links: [] };
+  const facts = notice ? [...movedBy(kind, notice), ...factsOf(kind, notice)] : [];
+  return { title, facts, links: [] };
 }
 
-function factsOf(notice: FullNotice) {
+const disputeMoved = {
+  opened: 'Taken from the wallet',
+  won: 'Back in the wallet',
+  lost: 'Lost for good',
+};
+
+/** What a refund or a dispute has moved this time; beside it stands what has gone back in all. */
+function movedBy(kind: MessageKind, notice: FullNotice): Text['facts'] {
+  const { moved_nanos, payload } = notice;
+  if ((kind !== 'dispute' && kind !== 'refund') || moved_nanos === null) return [];
+  const of_refund = payload.reversed === true ? disputeMoved.won : disputeMoved.opened;
+  const label = kind === 'dispute' ? disputeMoved[disputeStatus(notice)] : of_refund;
+  return [{ label, value: `${decimalText(moved_nanos)} ${currencyOf(payload)}` }];
+}
+
+function currencyOf({ currency }: FullNotice['payload']): string {
+  return typeof currency === 'string' ? currency : 'USD';
+}
+
+const of_payments: readonly MessageKind[] = ['payment', 'refund', 'dispute'];
+
+function factsOf(kind: MessageKind, notice: FullNotice) {
   const { payload, org_name, time_zone, user_name, team_name, owner_name, decider_name } = notice;
-  const currency = typeof payload.currency === 'string' ? payload.currency : 'USD';
+  const currency = currencyOf(payload);
   const facts = [
     { label: 'Organization', value: org_name },
     { label: 'Person', value: user_name },
@@ -84,7 +88,8 @@ function factsOf(notice: FullNotice) {
       value: owner_name && [payload.owner_type, owner_name].filter(Boolean).join(' '),
     },
     ...Object.entries(labels).map(([key, label]) => ({
-      label,
+      // The state is the payment's, and not that of its refund or dispute.
+      label: key === 'status' && of_payments.includes(kind) ? 'Payment' : label,
       value: key.endsWith('_at')
         ? timeIn(time_zone ?? 'UTC', payload[key])
         : shown(key, payload[key], currency),

@@ -56,6 +56,10 @@ export interface FullNotice extends Notice {
   owner_name: string | null;
   /** Who decided on a ticket; null for what is no person. */
   decider_name: string | null;
+  /** How the refund or dispute that it is of stands at its provider; null for all else. */
+  claim_status: string | null;
+  /** What that has moved last, in or out of the wallet; null if nothing is known to. */
+  moved_nanos: bigint | null;
 }
 
 const columns = `m.id, m.destination_id, m.kind, m.notice_count, m.status, m.attempts,
@@ -203,7 +207,13 @@ export function noticesOf(db: Db, message_id: string, most: number): Promise<Ful
            left join teams t on t.id = w.owner_team_id where w.id = n.payload ->> 'wallet_id' and w.org_id = n.org_id),
          (select u.name from users u where u.id = n.payload ->> 'owner_id'),
          (select t.name from teams t where t.id = n.payload ->> 'owner_id' and t.org_id = n.org_id),
-         (select k.name from tokens k where k.id = n.payload ->> 'owner_id' and k.org_id = n.org_id)) as owner_name
+         (select k.name from tokens k where k.id = n.payload ->> 'owner_id' and k.org_id = n.org_id)) as owner_name,
+       (select c.value ->> 'status' from payment_sessions s cross join lateral jsonb_array_elements(s.refunds || s.disputes) as c
+         where s.id = n.payload ->> 'payment_session_id' and s.org_id = n.org_id and n.payload ->> 'cause_id'
+           in (c.value ->> 'id', c.value ->> 'payment_refund_id', c.value ->> 'provider_refund_id') limit 1) as claim_status,
+       (select abs(t.amount_nanos) from payment_entries e join wallet_transactions t on t.id = e.transaction_id
+         where e.payment_session_id = n.payload ->> 'payment_session_id' and e.cause_id = n.payload ->> 'cause_id'
+           and t.org_id = n.org_id and t.created_at <= n.created_at order by t.seq desc limit 1) as moved_nanos
      from notices n where n.message_id = :message_id order by n.id limit :most`,
     { message_id, most },
   );

@@ -1,4 +1,5 @@
 import { type Db, many, maybe, one } from '../sql';
+import { lockClaims, tellDecided } from './claims';
 import type { ProviderName } from './currencies';
 import type { ErrorReason, SessionStatus } from './sessions';
 
@@ -121,12 +122,22 @@ export async function record(
   const plain = JSON.stringify({ ...report, asked }, (_, value) =>
     typeof value === 'bigint' ? value.toString() : value,
   );
-  const { status } = await one<{ status: SessionStatus }>(
-    db,
-    'select status from record_payment(:id, :plain, :reading, :is_asked)',
-    { id, plain, reading, is_asked },
-  );
-  return status;
+  const write = async (trx: Db) => {
+    const { status } = await one<{ status: SessionStatus }>(
+      trx,
+      'select status from record_payment(:id, :plain, :reading, :is_asked)',
+      { id, plain, reading, is_asked },
+    );
+    return status;
+  };
+  // Most payments have none, and need one statement.
+  if (report.refunds.length + (report.disputes?.length ?? 0) === 0) return write(db);
+  return db.transaction(async (trx) => {
+    const before = await lockClaims(trx, id);
+    const status = await write(trx);
+    await tellDecided(trx, id, before);
+    return status;
+  });
 }
 
 export interface End {

@@ -89,6 +89,41 @@ test.each(providerNames)(
 );
 
 test.each(providerNames)(
+  '%s: people read that a dispute of a part is opened and won, and another one lost, with the money of each',
+  async (provider) => {
+    const { checkout, told, sandbox, tenant } = await paid(provider);
+    const order = checkout.provider_session_token;
+    const path = `/slack/${randomUUID()}`;
+    await makeDestination(world, tenant.owner_key, { channel: 'slack', path, kinds: ['dispute'] });
+    const read = () =>
+      world.receiver.arrivals
+        .filter((one) => one.path === path)
+        .map(({ body }) => [body.text, body.blocks[1].fields[0].text]);
+    await sandbox.act(order, 'open-dispute', { amount: '10.01' });
+    await until(() => read().length === 1);
+    await sandbox.act(order, 'win-dispute');
+    await until(() => read().length === 2);
+    await sandbox.act(order, 'open-dispute', { amount: '20.02' });
+    await until(() => read().length === 3);
+    await sandbox.act(order, 'lose-dispute');
+    await until(() => read().length === 4);
+    expect(read()).toEqual([
+      ['A payment is disputed: its money has left the wallet', 'Taken from the wallet: 10.01 USD'],
+      ['A dispute is won: its money is back in the wallet', 'Back in the wallet: 10.01 USD'],
+      ['A payment is disputed: its money has left the wallet', 'Taken from the wallet: 20.02 USD'],
+      ['A dispute is lost: its money stays away', 'Lost for good: 20.02 USD'],
+    ]);
+    await until(() => told().length === 5);
+    expect(told().slice(1)).toMatchObject([
+      moved('dispute', 10.01, { status: 'completed' }),
+      moved('dispute', 0, { reversed: true, dispute_status: 'won' }),
+      moved('dispute', 20.02, { status: 'completed' }),
+      moved('dispute', 20.02, { dispute_status: 'lost' }),
+    ]);
+  },
+);
+
+test.each(providerNames)(
   '%s: a refund that a person asks for here is told of with all that was paid',
   async (provider) => {
     const { checkout, told } = await paid(provider);

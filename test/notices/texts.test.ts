@@ -1,3 +1,4 @@
+import type { MessageKind } from '../../domain/notices/kinds';
 import type { FullNotice } from '../../domain/notices/messages';
 import { slackMessage, teamsMessage } from '../../notices/chat';
 import { textOf } from '../../notices/texts';
@@ -19,6 +20,8 @@ const notice = (payload: FullNotice['payload']): FullNotice => ({
   team_name: 'Team',
   owner_name: null,
   decider_name: null,
+  claim_status: null,
+  moved_nanos: null,
 });
 
 const toldOf = (payload: FullNotice['payload'], label: string) =>
@@ -48,6 +51,58 @@ test('whose budget it is and who decided are named', () => {
   expect(facts({ owner_type: 'organization' }, {}).map(({ label }) => label)).toEqual([
     ...['Organization', 'Person', 'Team', 'Ticket'],
   ]);
+});
+
+test.each<[MessageKind, FullNotice['payload'], FullNotice['claim_status'], string]>([
+  [
+    'dispute',
+    { status: 'completed' },
+    'open',
+    'A payment is disputed: its money has left the wallet',
+  ],
+  [
+    'dispute',
+    { status: 'refunded' },
+    'open',
+    'A payment is disputed: its money has left the wallet',
+  ],
+  ['dispute', { reversed: true }, 'won', 'A dispute is won: its money is back in the wallet'],
+  ['dispute', { dispute_status: 'lost' }, 'lost', 'A dispute is lost: its money stays away'],
+  // It was lost before anybody looked.
+  ['dispute', { status: 'completed' }, 'lost', 'A dispute is lost: its money stays away'],
+  // It was decided while the first word of it was tried again.
+  [
+    'dispute',
+    { status: 'completed' },
+    'won',
+    'A payment is disputed: its money has left the wallet',
+  ],
+  ['refund', { status: 'completed' }, 'succeeded', 'A payment was refunded in part'],
+  ['refund', { status: 'refunded' }, null, 'A payment was refunded'],
+  ['refund', { status: 'completed' }, 'pending', 'A refund of a payment is on its way'],
+  ['refund', { reversed: true }, 'failed', 'A refund has failed: its money is back in the wallet'],
+  ['payment', { status: 'completed' }, null, 'A payment was credited'],
+  ['payment', { status: 'failed' }, null, 'A payment has failed'],
+  ['ticket_resolved', { status: 'approved' }, null, 'A cost ticket was approved'],
+  ['ticket_resolved', { status: 'denied' }, null, 'A cost ticket was denied'],
+  ['ticket_resolved', { status: 'expired' }, null, 'A cost ticket has expired'],
+  ['ticket_resolved', { status: 'redeemed' }, null, 'A cost ticket has paid for its call'],
+])('of %s %j, a claim that is %s, the title is: %s', (kind, payload, claim_status, title) => {
+  expect(textOf(kind, 1, [{ ...notice(payload), claim_status }]).title).toBe(title);
+});
+
+test.each<[MessageKind, FullNotice['payload'], string]>([
+  ['dispute', {}, 'Taken from the wallet'],
+  ['dispute', { reversed: true }, 'Back in the wallet'],
+  ['dispute', { dispute_status: 'lost' }, 'Lost for good'],
+  ['refund', {}, 'Taken from the wallet'],
+  ['refund', { reversed: true }, 'Back in the wallet'],
+])('%s %j says what it moved: %s', (kind, payload, label) => {
+  const paid = { ...payload, status: 'completed', currency: 'EUR', refunded_amount_nanos: '5' };
+  const { facts } = textOf(kind, 1, [{ ...notice(paid), moved_nanos: 29_990_000_000n }]);
+  expect(facts[0]).toEqual({ label, value: '29.99 EUR' });
+  expect(facts).toContainEqual({ label: 'Gone back in all', value: '0.000000005 EUR' });
+  expect(facts).toContainEqual({ label: 'Payment', value: 'completed' });
 });
 
 test.each([

@@ -13,7 +13,7 @@ export const kinds: readonly { value: Kind; label: string }[] = [
   { value: 'budget_threshold', label: 'a budget reaches a threshold' },
   { value: 'payment', label: 'a payment came, or failed' },
   { value: 'refund', label: 'money was sent back' },
-  { value: 'dispute', label: 'a buyer disputes a payment' },
+  { value: 'dispute', label: 'a dispute is opened, won or lost' },
   { value: 'key_expiring', label: 'a key ends in a week' },
 ];
 /** What those of the platform are told of. */

@@ -73,6 +73,50 @@ test.each(['pending', 'failed'])(
   },
 );
 
+test('what is decided of a part is an event, once, with what has gone back in all', async () => {
+  const id = await completed();
+  const dispute = (status: string) => report(id, { disputes: [['d', 10n, status]] });
+  for (const status of ['open', 'open', 'won', 'won', 'open', 'lost', 'lost'])
+    await tell(id, dispute(status));
+  const refund = (status: string) =>
+    report(id, { refunds: [['r', 5n, status]], disputes: [['d', 10n, 'lost']] });
+  for (const status of ['pending', 'failed', 'failed']) await tell(id, refund(status));
+  const events = await many<{ payload: Record<string, unknown> }>(
+    db,
+    `select payload from events where org_id = :org_id and type = 'payment.refunded' order by id`,
+    { org_id: tenant.org_id },
+  );
+  const told = (cause_id: string, units: bigint, more: object = {}) => ({
+    cause: cause_id === 'd' ? 'dispute' : 'refund',
+    cause_id,
+    refunded_amount_nanos: (units * UNIT).toString(),
+    ...more,
+  });
+  expect(events.map(({ payload }) => payload)).toMatchObject([
+    told('d', 10n),
+    told('d', 0n, { reversed: true, dispute_status: 'won' }),
+    told('d', 10n),
+    told('d', 10n, { dispute_status: 'lost' }),
+    told('r', 15n),
+    told('r', 10n, { reversed: true }),
+  ]);
+});
+
+test('a payment that is refunded by a dispute, and no longer so, is told once by its own event', async () => {
+  const id = await completed();
+  for (const status of ['open', 'won'])
+    await tell(id, report(id, { disputes: [['d', 50n, status]] }));
+  const events = await many<{ payload: Record<string, unknown> }>(
+    db,
+    `select payload from events where org_id = :org_id and type = 'payment.refunded' order by id`,
+    { org_id: tenant.org_id },
+  );
+  expect(events.map(({ payload }) => [payload.status, payload.reversed])).toEqual([
+    ['refunded', undefined],
+    ['completed', true],
+  ]);
+});
+
 test.each<[string, Told, bigint]>([
   ['apart', { refunds: [['r', 20n]], disputes: [['d', 10n, 'lost']] }, 30n],
   ['in part', { refunds: [['r', 4n]], disputes: [['d', 10n, 'lost', ['r']]] }, 10n],
