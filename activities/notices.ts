@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import * as destinations from '../domain/notices/destinations';
+import { type FullNotice, noticesOf } from '../domain/notices/full-notices';
 import * as links from '../domain/notices/links';
 import * as messages from '../domain/notices/messages';
 import * as recipients from '../domain/notices/recipients';
@@ -86,7 +87,7 @@ async function send(sending: Sending, message: messages.TakenMessage): Promise<m
     text.facts.push({ label: 'Code', value: code }, { label: 'Destination', value: to.id });
     return sendMail({ id: message.id, addresses: [address], ...text }, ways.mail);
   }
-  const notices = await messages.noticesOf(db, message.id, NOTICES_SHOWN_MAX);
+  const notices = await noticesOf(db, message.id, NOTICES_SHOWN_MAX);
   if (to.channel === 'webhook') {
     const given = { ...message, notices, urlOf: (ticket?: string) => pageOf(ways, ticket) };
     return post({ url: to.url, ...webhookPost(to.secret ?? '', given, new Date()) }, ways);
@@ -111,7 +112,7 @@ function pageOf({ public_url }: NoticeWays, ticket_id?: string): string | null {
 async function linksOf(
   { db, secrets, ways }: Sending,
   message: messages.TakenMessage,
-  notices: readonly messages.FullNotice[],
+  notices: readonly FullNotice[],
 ): Promise<Text['links']> {
   const inbox = pageOf(ways);
   if (inbox === null || !message.kind.startsWith('ticket_')) return [];

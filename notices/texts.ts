@@ -1,6 +1,6 @@
 import { decimalText } from '../domain/money';
+import type { FullNotice } from '../domain/notices/full-notices';
 import type { MessageKind } from '../domain/notices/kinds';
-import type { FullNotice } from '../domain/notices/messages';
 import { disputeStatus, titleOf } from './titles';
 
 /** What is written of a message, before a channel gives it its form. */

@@ -1,5 +1,5 @@
+import type { FullNotice } from '../domain/notices/full-notices';
 import type { MessageKind } from '../domain/notices/kinds';
-import type { FullNotice } from '../domain/notices/messages';
 
 type Happened = Pick<FullNotice, 'payload' | 'claim_status'>;
 

@@ -1,6 +1,6 @@
 import { Webhook } from 'standardwebhooks';
+import type { FullNotice } from '../domain/notices/full-notices';
 import type { MessageKind } from '../domain/notices/kinds';
-import type { FullNotice } from '../domain/notices/messages';
 import { toWire } from '../runtime/wire';
 
 export interface WebhookMessage {

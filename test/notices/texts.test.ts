@@ -1,5 +1,5 @@
+import type { FullNotice } from '../../domain/notices/full-notices';
 import type { MessageKind } from '../../domain/notices/kinds';
-import type { FullNotice } from '../../domain/notices/messages';
 import { slackMessage, teamsMessage } from '../../notices/chat';
 import { textOf } from '../../notices/texts';
 

@@ -1,8 +1,9 @@
-import type { Browser, Page } from 'playwright-core';
-import { openBrowser } from '../../support/browser';
-import { api, ask, demo, visit } from '../../support/console/visitor';
-import { pressFirst } from '../../support/payments/sandbox';
-import { until } from '../../support/until';
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../../support/browser';
+import { api, ask, demo, visit } from '../../../support/console/visitor';
+import { pressFirst } from '../../../support/payments/sandbox';
+import { until } from '../../../support/until';
+import { answers, say } from './chatting';
 
 let browser: Browser;
 
@@ -10,13 +11,6 @@ beforeAll(async () => {
   browser = await openBrowser();
 });
 afterAll(() => browser.close());
-
-async function say(page: Page, words: string): Promise<void> {
-  await page.getByRole('textbox', { name: 'Message' }).fill(words);
-  await page.keyboard.press('Enter');
-}
-
-const answers = (page: Page) => page.getByRole('article', { name: 'Answer' });
 
 interface Key {
   name: string;
@@ -125,140 +119,6 @@ test('a member whose organization makes no keys for its members is told so', asy
   await page
     .getByText('Your organization does not let members chat with keys of their own.')
     .waitFor();
-  await context.close();
-});
-
-/** The messages that the page sends next. */
-async function nextSent(page: Page): Promise<{ role: string; content: string }[]> {
-  const request = await page.waitForRequest('**/api/chat/messages');
-  return request.postDataJSON().messages;
-}
-
-/** A stream that breaks off behind these chunks, as the page reads it. */
-const streamOf = (...chunks: object[]) => ({
-  contentType: 'text/event-stream',
-  body: chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join(''),
-});
-
-const saying = (content: string) => ({ choices: [{ delta: { content } }] });
-
-test('an answer that a person stops stays with its cost, also after a reload, and is sent along', async () => {
-  const { page, context, complaints } = await visit(browser, { role: 'owner' });
-  await page.goto('/chat');
-  await say(page, 'On and on [[fault:chunks count=100]] [[fault:slow delay=100]]');
-  await answers(page)
-    .getByText(/^word word/)
-    .waitFor();
-  await page.getByRole('button', { name: 'Stop' }).click();
-  await answers(page).getByText('stopped', { exact: true }).waitFor();
-  await answers(page)
-    .getByText(/gpt-4o-mini, cost \$0\.0\d+/)
-    .waitFor();
-  await page.reload();
-  await answers(page).getByText('stopped', { exact: true }).waitFor();
-  await answers(page)
-    .getByText(/gpt-4o-mini, cost \$0\.0\d+/)
-    .waitFor();
-  const [sent] = await Promise.all([nextSent(page), say(page, 'Enough of it')]);
-  expect(sent.map(({ role }) => role)).toEqual(['user', 'assistant', 'user']);
-  expect(sent[1]?.content).toMatch(/^word word/);
-  await answers(page).getByText('You said: Enough of it').waitFor();
-  expect(complaints).toEqual([]);
-  await context.close();
-});
-
-test('an answer that its provider cuts stays, with why and with what the part cost', async () => {
-  const { page, context, complaints } = await visit(browser, { role: 'owner' });
-  await page.goto('/chat');
-  await say(page, 'One two three four five six seven [[fault:cut after=7]]');
-  await answers(page).getByText('broke off', { exact: true }).waitFor();
-  await answers(page)
-    .getByText(/^You said: One/)
-    .waitFor();
-  await answers(page)
-    .getByText(/gpt-4o-mini, cost \$0\.0\d+/)
-    .waitFor();
-  await answers(page).getByRole('link', { name: 'How that adds up' }).click();
-  await page.getByRole('heading', { name: 'A call of gpt-4o-mini' }).waitFor();
-  expect(complaints).toEqual([]);
-  await context.close();
-});
-
-test('an answer whose connection breaks is asked anew without its part, which stays', async () => {
-  const { page, context, complaints } = await visit(browser, { role: 'owner' });
-  await page.goto('/chat');
-  await page.route('**/api/chat/messages', (route) => route.fulfill(streamOf(saying('Half of'))));
-  await say(page, 'All of it');
-  const half = answers(page).filter({ hasText: 'Half of' });
-  await half.getByText('broke off', { exact: true }).waitFor();
-  await half.getByText('A new call without this answer, with a cost of its own.').waitFor();
-  await page.unroute('**/api/chat/messages');
-  const [sent] = await Promise.all([
-    nextSent(page),
-    half.getByRole('button', { name: 'Try again' }).click(),
-  ]);
-  expect(sent).toEqual([{ role: 'user', content: 'All of it' }]);
-  await answers(page).getByText('You said: All of it').waitFor();
-  await half.getByText('so it is not sent along any more').waitFor();
-  expect(await half.getByRole('button', { name: 'Try again' }).count()).toBe(0);
-  const [next] = await Promise.all([nextSent(page), say(page, 'And more')]);
-  expect(next.map(({ role }) => role)).toEqual(['user', 'assistant', 'user']);
-  expect(next[1]?.content).toContain('You said: All of it');
-  await answers(page).getByText('You said: And more').waitFor();
-  expect(complaints).toEqual([]);
-  await context.close();
-});
-
-test('an answer asked anew in vain leaves the part that came before in its place', async () => {
-  const { page, context } = await visit(browser, { role: 'owner' });
-  await page.goto('/chat');
-  const broken = [streamOf(saying('First half')), streamOf({ error: { message: 'Nothing.' } })];
-  await page.route('**/api/chat/messages', (route) => route.fulfill(broken.shift()));
-  await say(page, 'All of it');
-  await page.getByRole('button', { name: 'Try again' }).click();
-  await page.getByText('The answer broke off').waitFor();
-  await page.getByText('Nothing.', { exact: true }).waitFor();
-  await page.unroute('**/api/chat/messages');
-  const half = answers(page).filter({ hasText: 'First half' });
-  await half.getByText('What came is sent along with your next message.').waitFor();
-  const [sent] = await Promise.all([nextSent(page), say(page, 'Go on')]);
-  expect(sent.map(({ content }) => content)).toEqual(['All of it', 'First half', 'Go on']);
-  await answers(page).getByText('You said: Go on').waitFor();
-  await context.close();
-});
-
-test('whoever leaves the page in the middle of an answer finds what had come', async () => {
-  const { page, context, complaints } = await visit(browser, { role: 'owner' });
-  await page.goto('/chat');
-  for (const leave of [
-    () => page.reload(),
-    async () => {
-      await page.getByRole('link', { name: 'Home' }).click();
-      await page.getByRole('heading', { name: 'Home' }).waitFor();
-      await page.getByRole('link', { name: 'Chat' }).click();
-    },
-  ]) {
-    await page.getByRole('button', { name: 'New chat' }).waitFor();
-    await say(page, 'On and on [[fault:chunks count=100]] [[fault:slow delay=100]]');
-    const last = answers(page).last();
-    await last.getByText(/^word word/).waitFor();
-    await leave();
-    await last.getByText('You left the chat before it had ended.').waitFor();
-    await page.getByRole('button', { name: 'New chat' }).click();
-  }
-  expect(complaints).toEqual([]);
-  await context.close();
-});
-
-test('a question that is stopped before a word came is back in the field, and says so', async () => {
-  const { page, context } = await visit(browser, { role: 'owner' });
-  await page.goto('/chat');
-  await say(page, 'Wait for it [[fault:silence after=0]]');
-  await page.getByRole('button', { name: 'Stop' }).click();
-  await page.getByText('Stopped before an answer came').waitFor();
-  const field = page.getByRole('textbox', { name: 'Message' });
-  expect(await field.inputValue()).toBe('Wait for it [[fault:silence after=0]]');
-  expect(await answers(page).count()).toBe(0);
   await context.close();
 });
 
