@@ -28,7 +28,7 @@ beforeAll(async () => {
     { org_id: other.org_id },
   );
   await many(db, 'analyze');
-}, 240_000);
+}, 600_000);
 
 afterAll(() => close());
 
