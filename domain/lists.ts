@@ -25,9 +25,20 @@ export interface Part<Row> {
 /** An order: an expression that is never null, and its type. Without one it is by the id. */
 export type Order = { by: string; type: 'text' | 'timestamptz' } | undefined;
 
-/** The same condition twice: as an index finds its rows, and as a row is looked at. */
+/** The same question twice: as an index finds its rows, and as a row is looked at. */
 export interface Search {
-  indexed: string;
+  /**
+   * `select <id> from ... where ...`: what an index of words finds. It names no condition that an
+   * index of another kind answers: without statistics that one is taken for cheaper, and the words
+   * of each row are made anew.
+   */
+  found: string;
+  /**
+   * The column of such an id, if the list's own is joined to it: the list is read from the table
+   * that is searched, as a second condition of each joined row costs more than the row.
+   */
+  id?: string;
+  /** A condition of the list's rows. */
   plain: string;
   /** `select <id> from ... where ...`: all rows among which is searched. */
   among: string;
@@ -61,9 +72,9 @@ export async function listOf<Row>(
 ): Promise<Page<Row> | Part<Row>> {
   const { cursor, page } = request;
   if (cursor === undefined) {
-    const from = await foundIn(db, listing);
+    const { from, bindings } = await foundIn(db, listing);
     const { all, ordered } = clausesOf(listing, request, from);
-    return pageOf<Row>(db, `${listing.select} ${all} ${ordered}`, listing.bindings, request);
+    return pageOf<Row>(db, `${listing.select} ${all} ${ordered}`, bindings, request);
   }
   if (page > 1)
     throw new AppError('invalid_field', 'page goes without a cursor: give one of the two.', {
@@ -91,19 +102,36 @@ function clausesOf(
 /** Of a search that finds more, the list is read in its order until enough are found. */
 const FEW = 5_000;
 
-/** The rows of a list, as far as its search finds them: by the way that costs less. */
-async function foundIn(db: Db, { from, bindings, id, search }: Listing): Promise<string> {
-  if (search === undefined) return from;
-  const { indexed, plain, among } = search;
-  const found = `${among} and ${indexed}`;
+/** Among so few, each is looked at: an index of words reads those of all organizations. */
+const SMALL = 1_000;
+
+/** Which rows: `from ... where ...`, and its bindings. */
+type Rows = Pick<Listing, 'from' | 'bindings'>;
+
+/**
+ * The rows of a list, as far as its search finds them: by the way that costs less. What is counted
+ * and found decides, never what PostgreSQL takes it for: rows that were just made by the thousand
+ * have no statistics. So the ids that are found go into the next statement as they are.
+ */
+async function foundIn(db: Db, { from, bindings, id, search }: Listing): Promise<Rows> {
+  if (search === undefined) return { from, bindings };
+  const looked_at = { from: `${from} and ${search.plain}`, bindings };
   const { count } = await one<{ count: number }>(
     db,
-    `select count(*)::int as count from (${found} limit :few) as f`,
+    `select count(*)::int as count from (${search.among} limit :few) as f`,
+    { ...bindings, few: SMALL + 1 },
+  );
+  if (count <= SMALL) return looked_at;
+  const found = await many<{ id: string }>(
+    db,
+    `select f.id from (${search.found}) as f (id) limit :few`,
     { ...bindings, few: FEW + 1 },
   );
-  if (count > FEW) return `${from} and ${plain}`;
-  // By itself, so that nothing of it is taken for cheap enough to look at every row.
-  return `${from} and ${id} in (select * from (${found} offset 0) as f)`;
+  if (found.length > FEW) return looked_at;
+  return {
+    from: `${from} and ${search.id ?? id} = any(:found_ids)`,
+    bindings: { ...bindings, found_ids: found.map((row) => row.id) },
+  };
 }
 
 /** A row's place in the order. */
@@ -125,10 +153,10 @@ async function partOf<Row>(
   const is_ordered = listing.orders[request.sort.replace(/^-/, '')] !== undefined;
   const after =
     request.cursor === FIRST ? undefined : await placeIn(request.cursor, of, is_ordered);
-  const read = (rows: string, within?: number) =>
+  const read = (rows: Rows, within?: number) =>
     rowsAfter<Row>(db, listing, { ...request, rows, after, within });
   // Most searches find enough in what is shown first anyway.
-  let found = search && (await read(`${from} and ${search.plain}`, HEAD));
+  let found = search && (await read({ from: `${from} and ${search.plain}`, bindings }, HEAD));
   if (found === undefined || found.length <= request.per_page)
     found = await read(await foundIn(db, listing));
   const rows = found.slice(0, request.per_page);
@@ -141,8 +169,7 @@ async function partOf<Row>(
 }
 
 interface Wanted extends ListRequest {
-  /** `from ... where ...`: which rows. */
-  rows: string;
+  rows: Rows;
   after: Placed | undefined;
   /** Among so many that come next, found or not; undefined: among all. */
   within: number | undefined;
@@ -154,8 +181,8 @@ async function rowsAfter<Row>(
   listing: Listing,
   { rows, after, within, as_of, per_page, sort }: Wanted,
 ): Promise<(Row & Placed)[]> {
-  const { select, id, bindings, from } = listing;
-  const { all, ordered, order, sign } = clausesOf(listing, { sort }, rows);
+  const { select, id, from, search } = listing;
+  const { all, ordered, order, sign } = clausesOf(listing, { sort }, rows.from);
   const follows = order
     ? `(${order.by}, ${id}) ${sign} (:after_place::${order.type}, :after_id)`
     : `${id} ${sign} :after_id`;
@@ -164,12 +191,12 @@ async function rowsAfter<Row>(
   const among =
     within === undefined
       ? ''
-      : ` and ${id} = any(array(select ${id} ${head}${next} ${ordered} limit :within))`;
+      : ` and ${search?.id ?? id} = any(array(select ${id} ${head}${next} ${ordered} limit :within))`;
   return many<Row & Placed>(
     db,
     `${select}, (${order?.by ?? 'null'})::text as list_place, ${id} as list_id ${all}${among}${next} ${ordered} limit :limit`,
     {
-      ...bindings,
+      ...rows.bindings,
       as_of: as_of ?? null,
       limit: per_page + 1,
       within: within ?? null,

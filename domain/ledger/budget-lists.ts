@@ -76,8 +76,10 @@ interface ListFilter {
 }
 
 const search = {
-  indexed: `b.owner_id in (${named.users} union all ${named.teams} union all ${named.keys}
-    union all select n.id from organizations n where n.id = :org_id and has_words(array[n.name], :q))`,
+  found: `select v.id from (${named.users} union all ${named.teams} union all ${named.keys}
+      union all select n.id from organizations n where n.id = :org_id and has_words(array[n.name], :q)) as n
+    cross join lateral (select b.id from budgets b
+      where b.org_id = :org_id and b.archived_at is null and b.owner_id = n.id offset 0) as v`,
   plain: `case b.owner_type when 'user' then ${isNamedPerson('b.owner_id')}
     else has_words(array[coalesce(k.name, m.name, o.name)], :q) end`,
   among: 'select b.id from budgets b where b.org_id = :org_id and b.archived_at is null',

@@ -1,4 +1,5 @@
 import { type Listing, type ListRequest, listOf, type Part, type Search } from '../lists';
+import { named } from '../named';
 import { isMadeBefore, type Page, pageOf } from '../pages';
 import type { Db } from '../sql';
 import {
@@ -29,17 +30,23 @@ const levels = `
 
 const found = `has_words(array[coalesce(t.name, u.name, o.name), coalesce(u.email, '')], :q)`;
 
-// By the indexes of members and teams.
-const indexed = `w.id in (
-  select v.id from memberships m join wallets v on v.org_id = m.org_id and v.owner_type = 'user' and v.owner_user_id = m.user_id
-    where m.org_id = :org_id
-      and search_words(m.org_id, array[m.name, m.email], array['role ' || m.role]) @@ search_for(:org_id, :q, '{}')
+// By the indexes of members and teams; former members, who keep their wallets, are looked at one by
+// one. What is found leads: each of its wallets is looked up, whatever the planner takes it for.
+const indexed = `
+  select v.id from (
+    (${named.users} offset 0)
+    union all
+    (select m.user_id from memberships m where m.org_id = :org_id and m.archived_at is not null
+      and has_words(array[m.name, m.email], :q) offset 0)) as n (id)
+  cross join lateral (select w.id from wallets w
+    where w.org_id = :org_id and w.owner_type = 'user' and w.owner_user_id = n.id offset 0) as v
   union all
-  select v.id from teams n join wallets v on v.org_id = n.org_id and v.owner_type = 'team' and v.owner_team_id = n.id
-    where n.org_id = :org_id and search_words(n.org_id, array[n.name], '{}') @@ search_for(:org_id, :q, '{}')
+  select v.id from (${named.teams} offset 0) as n
+  cross join lateral (select w.id from wallets w
+    where w.org_id = :org_id and w.owner_type = 'team' and w.owner_team_id = n.id offset 0) as v
   union all
-  select v.id from organizations z join wallets v on v.org_id = z.id and v.owner_type = 'organization'
-    where z.id = :org_id and has_words(array[z.name], :q))`;
+  select w.id from organizations z join wallets w on w.org_id = z.id and w.owner_type = 'organization'
+    where z.id = :org_id and has_words(array[z.name], :q)`;
 
 /** Which wallets; all that are given must fit. */
 export interface WalletFilter {
@@ -98,7 +105,7 @@ export function listAll(
 
 function searchOf({ q }: WalletFilter): Search | undefined {
   const among = 'select w.id from wallets w where w.org_id = :org_id';
-  return q ? { indexed, plain: found, among } : undefined;
+  return q ? { found: indexed, plain: found, among } : undefined;
 }
 
 function conditionsOf({ status, owner_type, team_id, user_id, member_of }: WalletFilter): string[] {

@@ -56,9 +56,9 @@ function searchOf({ q, role }: Pick<MemberFilter, 'q' | 'role'>): Search | undef
   ].join(' and ');
   return plain === ''
     ? undefined
-    : { indexed: memberFound, plain, among: `select m.user_id ${livingMembers}` };
+    : { found: membersFound, plain, among: `select m.user_id ${livingMembers}` };
 }
 
-/** As the index of migration 0071 knows members. */
-export const memberFound = `search_words(m.org_id, array[m.name, m.email], array['role ' || m.role])
-  @@ search_for(:org_id, :q, :marks)`;
+/** As the index of migration 0071 knows members: the organization is one of its words. */
+export const membersFound = `select m.user_id from memberships m where m.archived_at is null
+  and search_words(m.org_id, array[m.name, m.email], array['role ' || m.role]) @@ search_for(:org_id, :q, :marks)`;

@@ -1,5 +1,6 @@
 import { AppError, type ErrorDetails } from '../errors';
 import { type ListRequest, listOf, type Part } from '../lists';
+import { named } from '../named';
 import type { Page } from '../pages';
 import { type Db, many, one } from '../sql';
 import { revokeKeysFor } from './makers';
@@ -77,7 +78,7 @@ export function list(
       bindings: { q: q ?? null, status: status ?? null },
       search: q
         ? {
-            indexed: `search_words('', array[o.name], '{}') @@ search_for('', :q, '{}')`,
+            found: `select o.id from organizations o where search_words('', array[o.name], '{}') @@ search_for('', :q, '{}')`,
             plain: 'has_words(array[o.name], :q)',
             among: 'select o.id from organizations o where true',
           }
@@ -201,7 +202,7 @@ function listNamed(
       bindings: { org_id, q: q ?? null, status },
       search: q
         ? {
-            indexed: `search_words(n.org_id, array[n.name], '{}') @@ search_for(:org_id, :q, '{}')`,
+            found: named[table],
             plain: 'has_words(array[n.name], :q)',
             among: `select n.id from ${table} n where n.org_id = :org_id`,
           }

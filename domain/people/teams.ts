@@ -3,7 +3,7 @@ import { type ListRequest, listOf, type Part } from '../lists';
 import type { Page } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { type EndedKeys, revokeTeamKeys } from './makers';
-import { memberFound } from './member-lists';
+import { membersFound } from './member-lists';
 import * as members from './members';
 import { revokeKeysBelow } from './rising';
 import type { Permission } from './roles';
@@ -86,7 +86,8 @@ export async function list(
       bindings: { ...at, q: q ?? null, role: role ?? null, marks: [] },
       search: q
         ? {
-            indexed: memberFound,
+            found: membersFound,
+            id: 'm.user_id',
             plain: 'has_words(array[m.name, m.email], :q)',
             among:
               'select m.user_id from memberships m where m.org_id = :org_id and m.archived_at is null',

@@ -38,7 +38,7 @@ const searches = {
   model: `t.token_type = 'gateway' and (t.allowed_models is null or t.allowed_models && :patterns)`,
 };
 
-const indexed = `search_words(t.org_id, array[t.name], token_marks(t.token_type, t.allowed_models))
+const found = `select t.id from tokens t where t.purpose = 'key' and search_words(t.org_id, array[t.name], token_marks(t.token_type, t.allowed_models))
   @@ (search_for(:org_id, :q, :types) && search_for(:org_id, null, :models))`;
 
 const statuses: Record<Token['status'], string> = {
@@ -92,7 +92,7 @@ function searchOf(filter: TokenFilter, of: string): Search | undefined {
   const names = Object.keys(searches) as (keyof typeof searches)[];
   const plain = names.filter((name) => filter[name] !== undefined).map((name) => searches[name]);
   if (plain.length === 0) return undefined;
-  return { indexed, plain: plain.join(' and '), among: `select t.id from tokens t where ${of}` };
+  return { found, plain: plain.join(' and '), among: `select t.id from tokens t where ${of}` };
 }
 
 /** The entries of a key's list of models that allow a model: its name, and its beginnings. */
