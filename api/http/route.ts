@@ -95,6 +95,7 @@ interface RouteRow<Input extends z.ZodObject> {
   is_idempotent?: boolean;
   /**
    * The handler changes something in one transaction of the caller's name: an audit event says who.
+   * With `is_run_once` it makes such transactions itself.
    */
   is_recorded?: boolean;
   /** The handler reads the body's bytes itself: signatures are over them. It runs once. */
@@ -273,8 +274,9 @@ async function answer(
   http.state.body = body;
   const run = row.prepare(merge(inPath(row, http), http.query, body));
   // Most handlers write in one transaction: if PostgreSQL undoes it, the whole handler runs again.
+  const isWrapped = row.is_recorded && !row.is_run_once;
   const once = async () =>
-    row.is_recorded ? inName(ctx, async (trx) => run({ ...ctx, db: trx })) : run(ctx);
+    isWrapped ? inName(ctx, async (trx) => run({ ...ctx, db: trx })) : run(ctx);
   const isRunOnce = row.method === 'get' || row.is_raw || row.is_run_once;
   const result = await (isRunOnce ? once() : withRetry(once));
   if (http.respond === false || http.body !== undefined) return;
