@@ -166,6 +166,11 @@ export function isCanceled(error: unknown): boolean {
   return (error as { code?: string }).code === '57014';
 }
 
+/** True if the statement was ended by its time: the question was too much, and nothing is away. */
+export function isOvertime(error: unknown): boolean {
+  return isCanceled(error) && /statement timeout/.test((error as Error).message);
+}
+
 /** True if a repeat may find a database that works: it is away, or cannot work now. */
 export function cannotWorkNow(error: unknown): boolean {
   return isUnreachable(error) || isUnable(error);

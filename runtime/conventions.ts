@@ -1,7 +1,7 @@
 import type { Context, Middleware } from 'koa';
 import { AppError, errorHeaders, isAppError, toErrorBody } from '../domain/errors';
 import { newId } from '../domain/ids';
-import { busy, cannotWorkNow, isTransient } from '../domain/sql';
+import { busy, cannotWorkNow, isOvertime, isTransient } from '../domain/sql';
 import type { Logger } from './log';
 import { noteOutage } from './outages';
 import { addToLine, createRequestLog } from './request-log';
@@ -76,6 +76,14 @@ export function toRefusal(
 ): AppError {
   if (isAppError(error)) return error;
   if (isTransient(error)) return busy();
+  if (isOvertime(error)) {
+    noteOutage(log, error);
+    return new AppError(
+      'unavailable',
+      'This took longer to read than it may, and was ended. Ask for less: a shorter period, a narrower filter or a smaller page. The same question may be answered while less is asked.',
+      { retry_after: 2 },
+    );
+  }
   if (cannotWorkNow(error)) {
     noteOutage(log, error);
     return new AppError(

@@ -27,7 +27,7 @@ export function noteOutage(log: Logger, error: unknown): undefined {
     known.failed_at = performance.now();
     return;
   }
-  log.warn({ err: error, code }, 'a dependency is away or cannot work now');
+  log.warn({ err: error, code }, wordsOf(code));
   const end = () => {
     const { failed_at } = running.get(code) as Outage;
     const left_ms = failed_at + QUIET_MS - performance.now();
@@ -42,6 +42,12 @@ export function noteOutage(log: Logger, error: unknown): undefined {
     failed_at: performance.now(),
     timer: setTimeout(end, QUIET_MS).unref(),
   });
+}
+
+function wordsOf(code: string): string {
+  return code === STATEMENT_TIMEOUT
+    ? 'a statement took too long and was ended'
+    : 'a dependency is away or cannot work now';
 }
 
 /** The code with which the database has refused work lately. */

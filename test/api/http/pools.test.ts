@@ -70,7 +70,7 @@ test('while the connections of people who read are all in use, gateways reserve,
   expect((await call('get', '/readyz')).body.exhausted_pools).toEqual([]);
 });
 
-test('a reader that waits for too long is 503 with Retry-After, which the official clients repeat', async () => {
+test('what takes too long to read is 503 with Retry-After, which the official clients repeat, and says what to ask for', async () => {
   const platform = await platformKey(db);
   await many(
     db,
@@ -82,6 +82,9 @@ test('a reader that waits for too long is 503 with Retry-After, which the offici
   const answer = await call('get', `/v1/events?org_id=${org_id}`, { key: platform });
   expect(answer.status).toBe(503);
   expect(answer.headers['retry-after']).toBe('2');
+  expect(answer.body.error.code).toBe('unavailable');
+  expect(answer.body.error.message).toMatch(/shorter period, a narrower filter or a smaller page/);
+  expect(answer.body.error.message).not.toMatch(/dependency/);
   expect((await call('get', '/readyz')).status).toBe(200);
 });
 
