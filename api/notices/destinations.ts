@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import * as byHand from '../../domain/notices/by-hand';
 import * as destinations from '../../domain/notices/destinations';
 import {
   channels,
@@ -192,5 +193,5 @@ async function test(ctx: Ctx, input: z.infer<typeof one>) {
     throw new AppError('invalid_field', 'This destination is disabled. Enable it first.', {
       param: 'id',
     });
-  return inName(ctx, (trx) => messages.test(trx, found.id));
+  return inName(ctx, (trx) => byHand.test(trx, found.id));
 }

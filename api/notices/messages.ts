@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import * as byHand from '../../domain/notices/by-hand';
 import * as messages from '../../domain/notices/messages';
 import * as answers from '../answers/notices';
 import * as shared from '../answers/shared';
@@ -48,7 +49,7 @@ export const noticeMessageRoutes = [
     access: billing,
     input: one,
     handler: ({ db, principal }: Ctx, input) =>
-      messages.replay(db, input.id, ownOrg(principal) ?? undefined),
+      byHand.replay(db, input.id, ownOrg(principal) ?? undefined),
     is_recorded: true,
     summary: 'Send a message once more, whether it arrived or not.',
     answer: answers.noticeMessage,

@@ -86,6 +86,8 @@ const own: Record<string, string> = {
   'post /v1/admin/payments/:id/resolve': refunds,
   'post /v1/payments/webhooks/:provider': 'signature_invalid rate_limit_exceeded',
   'post /v1/payments/webhook': 'signature_invalid rate_limit_exceeded',
+  'post /v1/notice-destinations/:id/test': 'rate_limit_exceeded',
+  'post /v1/notice-messages/:id/replay': 'rate_limit_exceeded',
   'post /v1/gateway/wallets/reserve': reserves,
   'post /v1/gateway/wallets/redeem-ticket': redeems,
   'post /v1/gateway/wallets/settle': `amount_too_large idempotency_key_reused overloaded`,

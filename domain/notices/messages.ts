@@ -1,4 +1,3 @@
-import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import type { Owner } from './destinations';
@@ -44,15 +43,20 @@ export interface TakenMessage extends Message {
   recipient_id: string | null;
 }
 
-const columns = `m.id, m.destination_id, m.kind, m.notice_count, m.status, m.attempts,
+/** A message's columns, of `notice_messages m`. */
+export const columns = `m.id, m.destination_id, m.kind, m.notice_count, m.status, m.attempts,
   case when m.status = 'waiting' then m.next_at end as next_at, m.created_at, m.attempted_at, m.delivered_at, m.last_status,
   m.last_error, m.replayed_at`;
 /** Of `notices n`: the columns of a notice. */
 export const notice_columns = `n.id, n.destination_id, n.org_id, n.kind, n.event_id, n.cost_ticket_id, n.created_at, n.message_id,
   n.payload ->> 'decided_by' as decided_by`;
-const owned = '(:is_any or d.org_id is not distinct from :owner)';
+/** The condition of a destination `d` that it is of its owner: see `ownerBindings`. */
+export const owned = '(:is_any or d.org_id is not distinct from :owner)';
 
-const ownerBindings = (owner: Owner) => ({ owner: owner ?? null, is_any: owner === undefined });
+export const ownerBindings = (owner: Owner) => ({
+  owner: owner ?? null,
+  is_any: owner === undefined,
+});
 
 /** The log of messages, newest first. */
 export function list(
@@ -106,50 +110,6 @@ export function get(db: Db, id: string, owner: Owner): Promise<Message> {
     { id, ...ownerBindings(owner) },
     'No message',
   );
-}
-
-/** Writes a message that says no more than that it arrives. */
-export async function test(trx: Db, destination_id: string): Promise<Message> {
-  const message = await one<Message>(
-    trx,
-    `insert into notice_messages as m (destination_id, kind, notice_count) values (:destination_id, 'test', 0) returning ${columns}`,
-    { destination_id },
-  );
-  await wake(trx, destination_id);
-  return message;
-}
-
-/** Sends a message once more, delivered or not, for a day; an audit event says who asked. */
-export async function replay(trx: Db, id: string, owner: Owner): Promise<Message> {
-  const { destination_id, disabled_at, org_id } = await one<{
-    destination_id: string;
-    disabled_at: Date | null;
-    org_id: string | null;
-  }>(
-    trx,
-    `select m.destination_id, d.disabled_at, d.org_id from notice_messages m join notice_destinations d on d.id = m.destination_id
-     where m.id = :id and ${owned} and d.archived_at is null`,
-    { id, ...ownerBindings(owner) },
-    'No message',
-  );
-  if (disabled_at)
-    throw new AppError('invalid_field', 'Its destination is disabled. Enable that first.', {
-      param: 'id',
-    });
-  const message = await one<Message>(
-    trx,
-    `update notice_messages m set status = 'waiting', attempts = 0, next_at = clock_timestamp(), replayed_at = clock_timestamp(),
-       give_up_at = clock_timestamp() + interval '24 hours', delivered_at = null
-     where m.id = :id returning ${columns}`,
-    { id },
-  );
-  await many(
-    trx,
-    `select write_audit_event(:org_id, 'notice_message.replayed', :id, null, jsonb_build_object('destination_id', :destination_id::text))`,
-    { org_id, id, destination_id },
-  );
-  await wake(trx, destination_id);
-  return message;
 }
 
 /** Asks the destination's workflow to look. */
