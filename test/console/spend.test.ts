@@ -1,4 +1,4 @@
-import { addDays, daysBetween, firstOfMonth } from '../../console/web/base/days';
+import { addDays, beginOf, daysBetween, firstOfMonth } from '../../console/web/base/days';
 import { amountOf, decimalText, nanosOf, sumText } from '../../console/web/base/decimals';
 import { type Bucket, barsOf } from '../../console/web/spend/series';
 
@@ -27,6 +27,25 @@ test('days are of the calendar, whatever clocks do', () => {
   expect(daysBetween('2026-10-24', '2026-10-26')).toBe(2);
   expect(firstOfMonth('2026-12-31', 1)).toBe('2027-01-01');
   expect(firstOfMonth('2027-01-15', -1)).toBe('2026-12-01');
+});
+
+// As PostgreSQL reads `day::timestamp at time zone`, by which spend has its days.
+test.each([
+  ['2026-11-30', 'UTC', '2026-11-30T00:00:00.000Z'],
+  ['2026-11-30', 'Pacific/Auckland', '2026-11-29T11:00:00.000Z'],
+  ['2026-11-30', 'America/Los_Angeles', '2026-11-30T08:00:00.000Z'],
+  ['2026-11-30', 'Asia/Kathmandu', '2026-11-29T18:15:00.000Z'],
+  ['2026-10-25', 'Europe/Berlin', '2026-10-24T22:00:00.000Z'],
+  ['2026-10-26', 'Europe/Berlin', '2026-10-25T23:00:00.000Z'],
+  // Midnight comes twice.
+  ['2026-11-01', 'America/Havana', '2026-11-01T05:00:00.000Z'],
+  ['2026-10-25', 'Atlantic/Azores', '2026-10-25T01:00:00.000Z'],
+  // Midnight never comes, and once a whole day did not.
+  ['2026-03-08', 'America/Havana', '2026-03-08T05:00:00.000Z'],
+  ['2026-04-24', 'Africa/Cairo', '2026-04-23T22:00:00.000Z'],
+  ['2011-12-30', 'Pacific/Apia', '2011-12-30T10:00:00.000Z'],
+])('%s begins in %s at %s', (day, zone, begins) => {
+  expect(beginOf(day, zone)).toBe(begins);
 });
 
 const bucket = (local: string, model: string | null, cost: number): Bucket => ({

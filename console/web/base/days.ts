@@ -1,11 +1,39 @@
-// Days of a calendar as texts, `2026-11-30`, whose arithmetic knows no zone: which moments a day
-// begins and ends with is the server's knowledge.
+// Days of a calendar as texts, `2026-11-30`, whose arithmetic knows no zone.
 
 const DAY_MS = 86_400_000;
 
 /** The day that it is in a zone at a moment. */
 export function dayIn(zone: string, at_ms: number): string {
   return new Intl.DateTimeFormat('en-CA', { timeZone: zone }).format(at_ms);
+}
+
+/**
+ * The moment with which a day begins in a zone, as ISO 8601 text: for lists that take moments. As
+ * the database has it: of a midnight that comes twice the second one, and for one that never comes
+ * the moment at which the clock goes on.
+ */
+export function beginOf(day: string, zone: string): string {
+  const local_ms = Date.parse(day);
+  // The zone's offset from UTC is that of the day before or that of the day after.
+  const found = [-DAY_MS, DAY_MS].map((away_ms) => {
+    const at_ms = local_ms + away_ms;
+    return local_ms - (clockAt(zone, at_ms) - at_ms);
+  });
+  const shown = found.filter((at_ms) => clockAt(zone, at_ms) === local_ms);
+  return new Date(Math.max(...(shown.length > 0 ? shown : found))).toISOString();
+}
+
+/** What the clocks of a zone show at a moment, as if they were those of UTC. */
+function clockAt(zone: string, at_ms: number): number {
+  const parts = new Intl.DateTimeFormat('en-US', {
+    ...{ timeZone: zone, hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric' },
+    ...{ hour: 'numeric', minute: 'numeric', second: 'numeric' },
+  }).formatToParts(at_ms);
+  const of = (type: string) => Number(parts.find((part) => part.type === type)?.value);
+  return Date.UTC(
+    ...([of('year'), of('month') - 1, of('day')] as const),
+    ...([of('hour'), of('minute'), of('second')] as const),
+  );
 }
 
 /** The day so many days later; earlier, if negative. */

@@ -5,6 +5,7 @@ import { useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading } from '../api/queries';
 import { PART_ROWS, type ReadPart } from '../api/whole';
+import { beginOf, isDay } from '../base/days';
 import { trimmed } from '../base/decimals';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
@@ -16,6 +17,7 @@ import { OrgName, PersonName } from '../parts/names';
 import { pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
+import { useZone } from '../session/me';
 import type { PaymentFilters, SetPaymentFilters } from './filters';
 import { ResolveDialog } from './resolve';
 import {
@@ -39,6 +41,7 @@ const PER_PAGE = 50;
 
 /** Which payments: their state, and the days on which they were begun. */
 export function PaymentFilterBar({ filters, set }: ListProps) {
+  const zone = useZone();
   return (
     <Group gap="xs" align="flex-end">
       <Select
@@ -53,13 +56,13 @@ export function PaymentFilterBar({ filters, set }: ListProps) {
       />
       <TextInput
         type="date"
-        label="From, by UTC"
+        label={`From, by ${zone}`}
         value={filters.from ?? ''}
         onChange={(event) => set({ from: event.currentTarget.value })}
       />
       <TextInput
         type="date"
-        label="Before, by UTC"
+        label={`Before, by ${zone}`}
         value={filters.before ?? ''}
         onChange={(event) => set({ before: event.currentTarget.value })}
       />
@@ -67,11 +70,12 @@ export function PaymentFilterBar({ filters, set }: ListProps) {
   );
 }
 
-function askedOf({ status, from, before, cursor }: PaymentFilters) {
+/** What is asked for: the days are those of the zone in which times are shown. */
+function askedOf({ status, from, before, cursor }: PaymentFilters, zone: string) {
   return {
     ...(status ? { status } : {}),
-    ...(from ? { from_date: from } : {}),
-    ...(before ? { to_date: before } : {}),
+    ...(isDay(from) ? { from_date: beginOf(from, zone) } : {}),
+    ...(isDay(before) ? { to_date: beginOf(before, zone) } : {}),
     ...pageAt(cursor),
     per_page: PER_PAGE,
   };
@@ -79,7 +83,8 @@ function askedOf({ status, from, before, cursor }: PaymentFilters) {
 
 /** The payments of the organization, or one's own. */
 export function History({ filters, set, is_own }: ListProps & { is_own: boolean }) {
-  const query = askedOf(filters);
+  const zone = useZone();
+  const query = askedOf(filters, zone);
   const all = useQuery({
     ...reading('GET /api/payments/history', { query }),
     select: withNext<Answer<'GET /api/payments/history'>>(filters.cursor),
@@ -93,7 +98,7 @@ export function History({ filters, set, is_own }: ListProps & { is_own: boolean 
   const navigate = useNavigate();
   const shown = is_own ? own : all;
   const read: ReadPart<Listed> = async (place) => {
-    const part = { ...askedOf({ ...filters, cursor: place }), per_page: PART_ROWS };
+    const part = { ...askedOf({ ...filters, cursor: place }, zone), per_page: PART_ROWS };
     const answer = is_own
       ? await call('GET /api/payments/sessions', { query: part })
       : await call('GET /api/payments/history', { query: part });
@@ -152,7 +157,7 @@ const columns: Column<Listed>[] = [
 /** The payments of all organizations, or of the one that is looked at. */
 export function AllPayments({ filters, set, is_failed }: ListProps & { is_failed: boolean }) {
   const [deciding, setDeciding] = useState<AdminPayment>();
-  const asked = askedOf(filters);
+  const asked = askedOf(filters, useZone());
   const query = useQuery({
     ...reading('GET /api/admin/payments', {
       query: is_failed ? { ...asked, status: 'failed' } : asked,
