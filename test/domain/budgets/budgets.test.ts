@@ -171,6 +171,51 @@ test('thresholds tell once a window, and each call beyond one is warned', async 
   expect(told.map(({ threshold_pct }) => threshold_pct)).toEqual([50, 80, 100]);
 });
 
+test.each(['refuse', 'ticket'] as const)(
+  'a call for more than the whole budget tells 100 once, and takes no threshold from the others (%s)',
+  async (on_exceed) => {
+    const org = await makeFundedOrg(db, 10_000);
+    const { org_id } = org;
+    await makeBudget(db, org, 100, { on_exceed });
+    const told = async () =>
+      (await eventsOf(db, org_id, 'budget.threshold')).map(({ threshold_pct, used_nanos }) => [
+        threshold_pct,
+        Number(BigInt(String(used_nanos)) / TOKEN),
+      ]);
+    for (const tokens of [180, 180])
+      expect((await lanes.reserve(reserveBody(org_id, tokens, ownBody()))).code).not.toBeNull();
+    expect(await told()).toEqual([[100, 0]]);
+    for (const tokens of [50, 30, 20])
+      expect((await lanes.reserve(reserveBody(org_id, tokens, ownBody()))).code).toBeNull();
+    expect(await told()).toEqual([
+      [100, 0],
+      [50, 50],
+      [80, 80],
+      [100, 100],
+    ]);
+  },
+);
+
+test('a call that passes several thresholds tells of each, once', async () => {
+  const org = await makeFundedOrg(db, 10_000);
+  const { org_id } = org;
+  await makeBudget(db, org, 100);
+  for (const tokens of [10, 75, 1])
+    expect((await lanes.reserve(reserveBody(org_id, tokens, ownBody()))).code).toBeNull();
+  const told = await eventsOf(db, org_id, 'budget.threshold');
+  expect(told.map(({ threshold_pct }) => threshold_pct)).toEqual([50, 80]);
+});
+
+test('a limit that is lowered below what is used tells of each threshold that it passes', async () => {
+  const org = await makeFundedOrg(db, 10_000);
+  const { org_id } = org;
+  const { id } = await makeBudget(db, org, 1_000);
+  expect((await lanes.reserve(reserveBody(org_id, 85, ownBody()))).code).toBeNull();
+  await budgets.update(db, org_id, id, { limit_nanos: 100n * TOKEN });
+  const told = await eventsOf(db, org_id, 'budget.threshold');
+  expect(told.map(({ threshold_pct }) => threshold_pct)).toEqual([50, 80]);
+});
+
 test('an API of the version before spends no more than a budget allows', async () => {
   const org = await makeFundedOrg(db, 10_000);
   const { org_id } = org;

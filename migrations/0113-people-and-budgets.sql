@@ -1,0 +1,146 @@
+-- What a reading of people and budgets found.
+
+-- A call that has no room tells of a full budget, once a window, however little is used. Kept apart from what is really
+-- reached, which is told all the same.
+alter table budgets add column refusal_told boolean not null default false;
+
+-- What tells of one threshold of a budget; `p_caller` names the call that did it.
+create function append_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb)
+returns void language plpgsql as $$
+begin
+  perform append_event(b.org_id, 'budget.threshold', jsonb_build_object('budget_id', b.id, 'owner_type', b.owner_type,
+    'owner_id', b.owner_id, 'window', b.budget_window, 'threshold_pct', p_pct,
+    'limit_nanos', window_cap(b)::text, 'used_nanos', p_used_nanos::text,
+    'currency', (select o.currency from organizations o where o.id = b.org_id), 'resets_at', iso_time(b.ends_at)) || p_caller);
+end $$;
+
+-- Emits each threshold up to `p_pct` that a budget has reached and that was not emitted yet, lowest first; `p_caller` names
+-- the call that did it. Invariant: emitted_pct is what was really reached.
+create or replace function emit_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb)
+returns void language plpgsql as $$
+declare
+  v_emitted_pct integer := (select q.emitted_pct from budgets q where q.id = b.id);
+begin
+  if p_pct <= v_emitted_pct then
+    return;
+  end if;
+  update budgets q set emitted_pct = p_pct where q.id = b.id;
+  perform append_threshold(b, t, p_used_nanos, p_caller)
+  from (select distinct x as t from unnest(b.thresholds) as x where x > v_emitted_pct and x <= p_pct order by x) as n;
+end $$;
+
+-- Emits that a budget is full, although no hold fills it to the last nano: once a window, at the first call that has no room.
+create function emit_refusal(b budgets, p_used_nanos numeric, p_caller jsonb)
+returns void language plpgsql as $$
+begin
+  if 100 = any (b.thresholds) and b.emitted_pct < 100 and not b.refusal_told and window_cap(b) > 0 then
+    update budgets q set refusal_told = true where q.id = b.id;
+    perform append_threshold(b, 100, p_used_nanos, p_caller);
+  end if;
+end $$;
+
+comment on function emit_standing(budgets) is 'Emits the thresholds that a budget has reached by itself, if they were not emitted yet.';
+
+-- Begins the window that holds this moment, and puts the one before aside. It begins where that one
+-- ended if the zone was changed meanwhile: no moment is in two windows, or in none.
+create or replace function begin_window(p_budget_id text, p_now timestamptz)
+returns budgets language plpgsql as $$
+declare
+  b budgets;
+  v_starts_at timestamptz;
+  v_ends_at timestamptz;
+begin
+  select * into b from budgets q where q.id = p_budget_id;
+  select w.starts_at, w.ends_at into v_starts_at, v_ends_at
+  from organizations o cross join lateral reporting_window(b.budget_window, o.time_zone, p_now) as w where o.id = b.org_id;
+  insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
+  values (b.id, b.starts_at, b.ends_at, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
+  update budgets q set starts_at = greatest(v_starts_at, b.ends_at), ends_at = v_ends_at, raised_nanos = 0, spent_nanos = 0,
+    held_nanos = 0, emitted_pct = 0, refusal_told = false, past_until = greatest(q.past_until, b.ends_at)
+  where q.id = b.id returning * into b;
+  return b;
+end $$;
+
+-- Changes what people set of a budget. Another window begins with what was held and spent in it so
+-- far; the one before is put aside, and goes on counting what becomes of its holds.
+create or replace function change_budget(p_id text, p_limit_nanos bigint, p_window text, p_on_exceed text,
+  p_thresholds integer[], p_now timestamptz)
+returns void language plpgsql as $$
+declare
+  b budgets;
+begin
+  select * into b from budgets q where q.id = p_id;
+  if b.ends_at <= p_now then
+    b := begin_window(b.id, p_now);
+  end if;
+  if p_window <> b.budget_window then
+    insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
+    values (b.id, b.starts_at, p_now, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
+    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, emitted_pct = 0,
+      refusal_told = false, past_until = p_now,
+      raised_nanos = (select coalesce(sum(x.amount_nanos), 0) from budget_raises x
+        where x.budget_id = b.id and x.window_starts_at = w.starts_at and x.budget_window = p_window)
+    from organizations o cross join lateral reporting_window(p_window, o.time_zone, p_now) as w
+    where q.id = b.id and o.id = b.org_id;
+  end if;
+  -- What was emitted of a smaller limit may be emitted again of a larger one.
+  update budgets q set limit_nanos = p_limit_nanos, on_exceed = p_on_exceed, thresholds = p_thresholds, updated_at = p_now,
+    emitted_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.emitted_pct end,
+    refusal_told = q.refusal_told and p_limit_nanos = b.limit_nanos
+  where q.id = b.id;
+  if p_window <> b.budget_window then
+    perform recount_budget(b.id, p_now);
+    return;
+  end if;
+  select * into b from budgets q where q.id = p_id;
+  perform emit_standing(b);
+end $$;
+
+-- Judges one hold by the budgets that count it, and begins their windows. One that refuses stands
+-- before those that ask.
+create or replace function judge_budgets(p_org_id text, i reserve_item, p_held_nanos numeric,
+  p_now timestamptz, p_made reservations[])
+returns budget_verdict language plpgsql as $$
+declare
+  v budget_verdict;
+  b budgets;
+  v_used numeric;
+  v_cap numeric;
+begin
+  v.used := '{}';
+  for b in select * from budgets_of(p_org_id, i.key_id, i.user_id, i.team_id) q order by q.id loop
+    if b.ends_at <= p_now then
+      b := begin_window(b.id, p_now);
+    end if;
+    v_used := window_used(b) + (select coalesce(sum(m.held_nanos), 0) from unnest(p_made) as m
+      where b.owner_id in (m.org_id, m.key_id, m.user_id, m.team_id));
+    v_cap := window_cap(b);
+    v.used := v.used || jsonb_build_object(b.id, v_used::text);
+    if v_used + p_held_nanos > v_cap then
+      perform emit_refusal(b, v_used, jsonb_build_object('request_id', i.request_id, 'agent_id', i.agent_id)
+        || caller(trace_of(i.request_id), i.user_id, i.key_id, i.team_id));
+      if b.on_exceed = 'ticket' then
+        v.is_short := true;
+      elsif v.refused is null or coalesce(b.ends_at, 'infinity') > coalesce((v.refused ->> 'resets_at')::timestamptz, 'infinity') then
+        v.code := 'key_budget_exceeded';
+        v.refused := shown_budget(b.id, b.owner_type, b.owner_id, b.budget_window, v_cap, v_used, v_used + p_held_nanos - v_cap,
+          b.ends_at);
+      end if;
+    elsif reached_pct(b, v_used + p_held_nanos, v_cap) > 0 then
+      v.warnings := coalesce(v.warnings, '[]') || budget_warning(b, v_used + p_held_nanos);
+    end if;
+  end loop;
+  return v;
+end $$;
+
+-- A row as an audit event shows it: money is decimal text, as in events; what changes by itself and
+-- what is secret are left out.
+create or replace function shown_row(p_row jsonb) returns jsonb language sql immutable as $$
+  select jsonb_object_agg(m.key, case
+    when m.key not like '%\_nanos' or m.value = 'null' then m.value
+    when jsonb_typeof(m.value) = 'array' then (select coalesce(jsonb_agg(a #>> '{}'), '[]') from jsonb_array_elements(m.value) as a)
+    else to_jsonb(m.value #>> '{}') end)
+  from jsonb_each(p_row - '{updated_at,last_used_at,spent_nanos,held_nanos,balance_nanos,reserved_nanos,seq,lifetimes_next_at,
+    counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,url,warns_at_nanos,emits_at_nanos,emitted_pct,
+    refusal_told,past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
+$$;
