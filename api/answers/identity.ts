@@ -75,17 +75,13 @@ export const invitation = z.strictObject({
   expires_at: time,
 });
 
-export const identities = z.strictObject({
-  identities: z.array(
-    z.strictObject({
-      id,
-      issuer_id: id,
-      issuer: z.string(),
-      subject: z.string(),
-      created_by: id.nullable().describe('Who invited; null: made at the first sign-in.'),
-      created_at: time,
-    }),
-  ),
+export const identity = z.strictObject({
+  id,
+  issuer_id: id,
+  issuer: z.string(),
+  subject: z.string(),
+  created_by: id.nullable().describe('Who invited; null: made at the first sign-in.'),
+  created_at: time,
 });
 
 export const me = z.strictObject({

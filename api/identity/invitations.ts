@@ -7,10 +7,11 @@ import { requireTeamRank } from '../../domain/people/team-rights';
 import * as answers from '../answers/identity';
 import * as shared from '../answers/shared';
 import { actingOrg, permission } from '../http/access';
-import { id } from '../http/fields';
+import { id, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
 const oneMember = z.strictObject({ id, user_id: id });
+const listed = z.strictObject({ ...oneMember.shape, ...page });
 const oneIdentity = z.strictObject({ id, user_id: id, identity_id: id });
 
 const managing = permission('org:members');
@@ -33,10 +34,10 @@ export const invitationRoutes = [
     method: 'get',
     path: `${root}/identities`,
     access: managing,
-    input: oneMember,
+    input: listed,
     handler: list,
-    summary: 'The sign-ins that are bound to this member.',
-    answer: answers.identities,
+    summary: 'The sign-ins that are bound to this member, newest first; 20 at most.',
+    answer: shared.list({ identities: answers.identity }),
   }),
   route({
     method: 'delete',
@@ -61,10 +62,12 @@ async function invite({ db, principal }: Ctx, input: z.infer<typeof oneMember>) 
   return { user_id, invitation: code, expires_at };
 }
 
-async function list({ db, principal }: Ctx, { id: named, user_id }: z.infer<typeof oneMember>) {
+async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
+  const { id: named, user_id, ...window } = input;
   const org_id = await actingOrg(db, principal, named);
   await members.get(db, org_id, user_id);
-  return { identities: await identities.list(db, { org_id, user_id }) };
+  const { rows, ...envelope } = await identities.list(db, { org_id, user_id }, window);
+  return { identities: rows, ...envelope };
 }
 
 async function unbind({ db, principal }: Ctx, input: z.infer<typeof oneIdentity>) {

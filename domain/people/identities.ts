@@ -1,3 +1,5 @@
+import { AppError } from '../errors';
+import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 
 /** A subject of an identity provider that stands for a member. */
@@ -18,13 +20,41 @@ interface Subject {
 }
 
 /** What is bound to a member in an organization, newest first. */
-export function list(db: Db, member: Subject): Promise<BoundIdentity[]> {
-  return many(
+export function list(db: Db, member: Subject, window: PageRequest): Promise<Page<BoundIdentity>> {
+  return pageOf(
     db,
     `select i.id, i.issuer_id, p.name as issuer, i.subject, i.created_by, i.created_at
      from identities i join identity_issuers p on p.id = i.issuer_id
-     where i.org_id = :org_id and i.user_id = :user_id order by i.created_at desc, i.id desc limit 200`,
+     where i.org_id = :org_id and i.user_id = :user_id and ${isMadeBefore('i.created_at')}
+     order by i.created_at desc, i.id desc`,
     { ...member },
+    window,
+  );
+}
+
+/** So many sign-ins a member has at most: each is a way to be them. */
+const IDENTITIES_MAX = 20;
+
+/**
+ * Refuses (409 `already_exists`) one sign-in more for a member who has as many as a person needs.
+ * `param` is the field that asks for it. The organization is locked.
+ */
+export async function requireRoom(
+  trx: Db,
+  { org_id, user_id, issuer_id, subject }: Subject & { issuer_id: string; subject: string },
+  param: string,
+): Promise<void> {
+  const { others } = await one<{ others: number }>(
+    trx,
+    `select count(*)::int as others from identities
+     where org_id = :org_id and user_id = :user_id and (issuer_id, subject) <> (:issuer_id, :subject)`,
+    { org_id, user_id, issuer_id, subject },
+  );
+  if (others < IDENTITIES_MAX) return;
+  throw new AppError(
+    'already_exists',
+    `This member has ${IDENTITIES_MAX} sign-ins already. Unbind one of them first: DELETE .../members/{user_id}/identities/{identity_id}.`,
+    { param },
   );
 }
 
@@ -50,6 +80,22 @@ export async function unbind(
      where org_id = :org_id and user_id = :user_id and identity_id = :id and purpose = 'session' and revoked_at is null`,
     { ...member, id },
   );
+  return gone;
+}
+
+/** Unbinds those of a member's subjects whose ids are named, however many others there are. */
+export async function unbindAmong(
+  trx: Db,
+  { ids, ...member }: Subject & { ids: readonly string[] },
+): Promise<Unbound[]> {
+  const bound = await many<{ id: string }>(
+    trx,
+    `select i.id from identities i
+     where i.org_id = :org_id and i.user_id = :user_id and i.id = any(:ids) order by i.created_at, i.id`,
+    { ...member, ids: [...ids] },
+  );
+  const gone: Unbound[] = [];
+  for (const { id } of bound) gone.push(await unbind(trx, { id, ...member }));
   return gone;
 }
 

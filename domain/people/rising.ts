@@ -49,11 +49,7 @@ export async function revokeKeysBelow(
   );
   const ids = holders.filter((one) => isBelow(one, gained)).map(({ id }) => id);
   await voidInvitations(trx, { org_id, user_id, with_made: false });
-  const bound = await identities.list(trx, { org_id, user_id });
-  const unbound_identities = [];
-  for (const { id } of bound)
-    if (ids.includes(id))
-      unbound_identities.push(await identities.unbind(trx, { id, org_id, user_id }));
+  const unbound_identities = await identities.unbindAmong(trx, { org_id, user_id, ids });
   await many(
     trx,
     'update tokens set revoked_at = clock_timestamp() where id = any(:ids) and revoked_at is null',

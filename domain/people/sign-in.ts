@@ -2,7 +2,7 @@ import { AppError, isAppError } from '../errors';
 import { type Db, many, maybe } from '../sql';
 import { isEmail, isKept, keepable } from '../texts';
 import { applyGroups } from './group-grants';
-import { idOf } from './identities';
+import { idOf, requireRoom } from './identities';
 import { hold, type Issuer, type SealedIssuer } from './issuers';
 import { invalidKey, suspended } from './keys';
 import * as members from './members';
@@ -187,6 +187,7 @@ async function bind(trx: Db, issuer: Issuer, sub: string, invitation: string): P
       { param },
     );
   }
+  await requireRoom(trx, { org_id, user_id, issuer_id: issuer.id, subject: sub }, param);
   const other = await maybe<{ user_id: string }>(
     trx,
     `insert into identities as q (issuer_id, org_id, subject, user_id, created_by, created_with)

@@ -81,6 +81,56 @@ test('what was made in a session by such a subject falls too, also once it is un
   expect((await world.signInAs({ sub: second.sub })).status).toBe(403);
 });
 
+/** Binds so many subjects to a member, by nobody, as the first sign-ins of long ago were. */
+function bindMany(user_id: string, count: number) {
+  return many(
+    world.api.db,
+    `insert into identities (issuer_id, org_id, subject, user_id)
+     select :issuer_id, :org_id, :user_id || ' ' || n, :user_id from generate_series(1, :count) as n`,
+    { issuer_id: world.issuer_id, org_id: world.tenant.org_id, user_id, count },
+  );
+}
+
+test('whoever rises loses the sign-in of an admin also behind 200 newer ones', async () => {
+  const { api, tenant } = world;
+  const [admin, member] = [
+    await makePerson(api, tenant, 'admin'),
+    await makePerson(api, tenant, 'member'),
+  ];
+  const evil = await bind(member.user_id, admin.key);
+  await bindMany(member.user_id, 201);
+  const list = await api.call('get', `${member.at}/identities?per_page=200`, {
+    key: tenant.owner_key,
+  });
+  expect(list.body).toMatchObject({ has_more: true, total: 202 });
+  const risen = await change('put', member.at, { role: 'owner' }, tenant.owner_key);
+  expect(risen).toMatchObject({
+    status: 200,
+    body: { unbound_identities: [{ user_id: member.user_id, subject: evil.sub }] },
+  });
+  expect((await me(evil.key)).status).toBe(401);
+  expect((await world.signInAs({ sub: evil.sub })).status).toBe(403);
+});
+
+test('a member has 20 sign-ins at most, and one of them may be brought again', async () => {
+  const { api, tenant } = world;
+  const member = await makePerson(api, tenant, 'member');
+  await bindMany(member.user_id, 19);
+  const { sub } = await bind(member.user_id, tenant.owner_key);
+  const invitation = async () => (await invite(member.user_id, tenant.owner_key)).body.invitation;
+  const one_more = await world.signInAs(
+    { sub: randomUUID() },
+    { invitation: await invitation() },
+  );
+  expect(refusal(one_more)).toEqual({
+    status: 409,
+    code: 'already_exists',
+    param: 'invitation',
+  });
+  const again = await world.signInAs({ sub }, { invitation: await invitation() });
+  expect([again.status, again.body.user_id]).toEqual([201, member.user_id]);
+});
+
 test('whoever removes the person who invited them stays signed in', async () => {
   const [admin, other] = await twoAdmins();
   const own = await bind(other.user_id, admin.key);
