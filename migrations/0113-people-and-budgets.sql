@@ -144,3 +144,27 @@ create or replace function shown_row(p_row jsonb) returns jsonb language sql imm
     counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,url,warns_at_nanos,emits_at_nanos,emitted_pct,
     refusal_told,past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
 $$;
+
+-- Subjects that once stood for somebody and were unbound: they come back by an invitation alone, and never as a new person.
+create table unbound_subjects (
+  issuer_id text not null references identity_issuers,
+  subject text not null,
+  unbound_at timestamptz not null default clock_timestamp(),
+  constraint unbound_subjects_pkey primary key (issuer_id, subject)
+);
+
+create function note_unbound() returns trigger language plpgsql as $$
+begin
+  insert into unbound_subjects (issuer_id, subject) values (old.issuer_id, old.subject) on conflict do nothing;
+  return null;
+end $$;
+
+create trigger identities_unbound after delete on identities for each row execute function note_unbound();
+
+-- Those of before are in the audit log.
+insert into unbound_subjects (issuer_id, subject, unbound_at)
+select i.id, a.before ->> 'subject', min(a.created_at)
+from audit_events a
+join identity_issuers i on i.id = a.before ->> 'issuer_id'
+where a.action = 'identity.ended' and a.before ->> 'subject' is not null
+group by 1, 2;

@@ -17,7 +17,7 @@ import { declaration, inLines, parameters, plain, remark, typeName } from './wor
  */
 const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Organizations, people, teams and agents', files: ['0001', '0070', '0071', '0072'] },
-  { title: 'Identity providers and what their subjects are bound to', files: ['0067'] },
+  { title: 'Identity providers and what their subjects are bound to', files: ['0067', '0113'] },
   { title: 'Keys', files: ['0002', '0038', '0055', '0068', '0087'] },
   { title: 'Events and messages to workflows', files: ['0003', '0014', '0034', '0048'] },
   { title: 'Wallets and the ledger', files: ['0004', '0039', '0059'] },
@@ -47,7 +47,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   },
   { title: 'Stored ids', files: ['0028'] },
   { title: 'Caps on agents', files: ['0008', '0058'] },
-  { title: 'Budgets', files: ['0073', '0074', '0078', '0113'] },
+  { title: 'Budgets', files: ['0073', '0074', '0078'] },
   { title: 'What calls cost', files: ['0081', '0082'] },
   {
     title: 'Cost tickets',
@@ -86,6 +86,8 @@ const elsewhere: Record<string, string> = {
   'function keep_waiter_trace': '0010',
   'function caller_of_hold': '0006',
   'function lowering_call': '0006',
+  'function append_threshold': '0073',
+  'function emit_refusal': '0073',
 };
 
 const head = `-- The schema as it stands after the last migration, to be read. No start applies it, and nobody edits

@@ -144,12 +144,16 @@ function membershipsOf(db: Db, issuer: Issuer, sub: string): Promise<Membership[
   );
 }
 
-/** True for a subject that never stood for anybody here, also not for somebody who has left. */
+/**
+ * True for a subject that never stood for anybody here: not for somebody who has left, nor for
+ * anybody whom it was unbound from.
+ */
 async function isUnknown(trx: Db, issuer: Issuer, sub: string): Promise<boolean> {
   if (issuer.subject === 'user_id') return false;
   const found = await maybe(
     trx,
     `select 1 from identities where issuer_id = :id and subject = :sub
+     union all select 1 from unbound_subjects where issuer_id = :id and subject = :sub
      union all select 1 from users where issuer = :issuer and subject = :sub limit 1`,
     { id: issuer.id, issuer: issuer.issuer, sub },
   );

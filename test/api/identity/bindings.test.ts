@@ -86,7 +86,7 @@ function bindMany(user_id: string, count: number) {
   return many(
     world.api.db,
     `insert into identities (issuer_id, org_id, subject, user_id)
-     select :issuer_id, :org_id, :user_id || ' ' || n, :user_id from generate_series(1, :count) as n`,
+     select :issuer_id, :org_id, :user_id::text || ' ' || n, :user_id from generate_series(1, :count::int) as n`,
     { issuer_id: world.issuer_id, org_id: world.tenant.org_id, user_id, count },
   );
 }
