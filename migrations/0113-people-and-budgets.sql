@@ -168,3 +168,11 @@ from audit_events a
 join identity_issuers i on i.id = a.before ->> 'issuer_id'
 where a.action = 'identity.ended' and a.before ->> 'subject' is not null
 group by 1, 2;
+
+-- Places in teams that people took away: no group gives one back, until people give it, or the person is taken in anew.
+create table team_removals (
+  team_id text not null references teams,
+  user_id text not null references users,
+  removed_at timestamptz not null default clock_timestamp(),
+  constraint team_removals_pkey primary key (team_id, user_id)
+);

@@ -73,7 +73,7 @@ async function applyTeams(
     { ...person, issuer_id },
   );
   for (const { team_id } of given)
-    if (!wanted.has(team_id)) await teams.remove(trx, { ...person, team_id });
+    if (!wanted.has(team_id)) await teams.takeBack(trx, { ...person, team_id });
 }
 
 async function applyRole(

@@ -236,6 +236,11 @@ export async function remove(
     'delete from team_members m using teams t where t.id = m.team_id and t.org_id = :org_id and m.user_id = :user_id',
     bindings,
   );
+  await many(
+    trx,
+    'delete from team_removals q using teams t where t.id = q.team_id and t.org_id = :org_id and q.user_id = :user_id',
+    bindings,
+  );
   return revokeKeysOf(trx, { ...subject, with_own: true }, { caller, keep_keys });
 }
 

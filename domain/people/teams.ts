@@ -43,7 +43,8 @@ interface Place {
 
 /**
  * Takes a member into a team. The organization is locked, so that neither ends meanwhile. Whoever
- * is in it already stays as they are; 409 `already_exists` if another role is asked for.
+ * is in it already stays as they are, by hand from now on and no longer by a group; 409
+ * `already_exists` if another role is asked for.
  */
 export async function add(trx: Db, at: Place, role?: TeamRole): Promise<TeamMember> {
   const { org_id, team_id, user_id } = at;
@@ -51,7 +52,9 @@ export async function add(trx: Db, at: Place, role?: TeamRole): Promise<TeamMemb
   await members.get(trx, org_id, user_id);
   await many(
     trx,
-    `insert into team_members (team_id, user_id, role) values (:team_id, :user_id, :role) on conflict do nothing`,
+    `with back as (delete from team_removals where team_id = :team_id and user_id = :user_id)
+     insert into team_members as q (team_id, user_id, role) values (:team_id, :user_id, :role)
+     on conflict (team_id, user_id) do update set granted_by = null where q.granted_by is not null`,
     { team_id, user_id, role: role ?? 'member' },
   );
   const found = await get(trx, at);
@@ -148,8 +151,8 @@ export async function setRole(trx: Db, at: Place, role: TeamRole): Promise<TeamM
 }
 
 /**
- * Gives a place in a team by the groups of an issuer, as setRole does. A place that people gave,
- * and a team that has ended, stay as they are. The organization is locked.
+ * Gives a place in a team by the groups of an issuer, as setRole does. A place that people gave or
+ * took away, and a team that has ended, stay as they are. The organization is locked.
  */
 export async function grant(
   trx: Db,
@@ -162,6 +165,7 @@ export async function grant(
     `insert into team_members as q (team_id, user_id, role, granted_by)
      select t.id, :user_id, :role, :issuer_id from teams t
      where t.id = :team_id and t.org_id = :org_id and t.archived_at is null
+       and not exists (select 1 from team_removals x where x.team_id = t.id and x.user_id = :user_id)
      on conflict (team_id, user_id) do update set role = excluded.role
      where q.granted_by = excluded.granted_by and q.role <> excluded.role
      returning q.user_id`,
@@ -170,8 +174,22 @@ export async function grant(
   if (changed && role === 'admin') await revokeKeysBelow(trx, { ...at, gained: leading, by });
 }
 
-/** Takes a person out of a team, and ends the keys that were for this person in this team. */
+/**
+ * Takes a person out of a team by hand, as takeBack does: no group gives the place back. The
+ * organization is locked.
+ */
 export async function remove(trx: Db, at: Place): Promise<Pick<EndedKeys, 'revoked_keys'>> {
+  const ended = await takeBack(trx, at);
+  await many(
+    trx,
+    `insert into team_removals (team_id, user_id) values (:team_id, :user_id) on conflict do nothing`,
+    { team_id: at.team_id, user_id: at.user_id },
+  );
+  return ended;
+}
+
+/** Takes a person out of a team, and ends the keys that were for this person in this team. */
+export async function takeBack(trx: Db, at: Place): Promise<Pick<EndedKeys, 'revoked_keys'>> {
   await one(
     trx,
     `delete from team_members m using teams t

@@ -128,6 +128,54 @@ test('a role that people take away by hand is not given back by the next sign-in
   expect(await standing(second)).toMatchObject({ role: 'member' });
 });
 
+test('a place in a team that people give is theirs from then on, also if a group gave it before', async () => {
+  const { api, tenant } = world;
+  const sub = randomUUID();
+  const { user_id } = (await comeWith(sub, ['research'])).body;
+  const team = `/v1/organizations/${tenant.org_id}/teams/${tenant.team_id}/members`;
+  const given = await api.call('post', team, { key: tenant.owner_key, body: { user_id } });
+  expect(given.status).toBe(201);
+  await comeWith(sub, []);
+  expect(await standing(user_id)).toEqual({ role: 'member', team: 'member' });
+});
+
+test('a place in a team that people take away is not given back by groups, but by people', async () => {
+  const { api, tenant } = world;
+  const sub = randomUUID();
+  const { user_id } = (await comeWith(sub, ['research'])).body;
+  const key = tenant.owner_key;
+  const team = `/v1/organizations/${tenant.org_id}/teams/${tenant.team_id}/members`;
+  expect((await api.call('delete', `${team}/${user_id}`, { key })).status).toBe(200);
+  await comeWith(sub, ['research']);
+  await comeWith(sub, ['research-leads']);
+  expect(await standing(user_id)).toEqual({ role: 'member', team: null });
+  await api.call('post', team, { key, body: { user_id } });
+  expect(await standing(user_id)).toEqual({ role: 'member', team: 'member' });
+  // What the groups take back themselves, they may give again.
+  const other = randomUUID();
+  const second = (await comeWith(other, ['research'])).body.user_id as string;
+  for (const groups of [[], ['research']]) await comeWith(other, groups);
+  expect(await standing(second)).toEqual({ role: 'member', team: 'member' });
+});
+
+test('whoever is removed and taken in anew gets what their groups give', async () => {
+  const { api, tenant } = world;
+  const sub = randomUUID();
+  const { user_id } = (await comeWith(sub, ['research'])).body;
+  const key = tenant.owner_key;
+  const org = `/v1/organizations/${tenant.org_id}`;
+  await api.call('delete', `${org}/teams/${tenant.team_id}/members/${user_id}`, { key });
+  await api.call('delete', `${org}/members/${user_id}`, { key });
+  await api.call('post', `${org}/members`, { key, body: { user_id } });
+  await comeWith(sub, ['research']);
+  expect(await standing(user_id)).toEqual({ role: 'member', team: 'member' });
+});
+
+test('a group that no grant names gives nothing', async () => {
+  const { user_id } = (await comeWith(randomUUID(), ['research-leads-of-old', 'Research'])).body;
+  expect(await standing(user_id)).toEqual({ role: 'member', team: null });
+});
+
 test('no group makes or unmakes an owner, and no setting can say so', async () => {
   const owner = await makePerson(world.api, world.tenant, 'owner');
   const { body } = await world.api.call('post', `${owner.at}/invitations`, {
