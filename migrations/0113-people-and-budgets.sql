@@ -176,3 +176,63 @@ create table team_removals (
   removed_at timestamptz not null default clock_timestamp(),
   constraint team_removals_pkey primary key (team_id, user_id)
 );
+
+-- Why whoever gives a verdict may give none by now: their key or session has ended or lost org:billing, or they have left, or
+-- have no role with it; of a team's admin, that they lead the team no longer. Null: they may. A terminal may always.
+create function decider_refusal(t cost_tickets, p_verdict jsonb) returns text language sql stable as $$
+  select 'approval_not_allowed' where p_verdict ->> 'by_terminal' is null and (
+    (p_verdict ->> 'key_id' is not null and not exists (
+      select 1 from tokens k where k.id = p_verdict ->> 'key_id' and k.revoked_at is null
+        and coalesce(k.expires_at > clock_timestamp(), true) and session_lives(k)
+        and (p_verdict ->> 'authority' = 'team' or k.scopes && case when (p_verdict ->> 'is_platform')::boolean
+          then '{platform:admin}'::text[] else '{org:billing}' end)))
+    or (p_verdict ->> 'authority' = 'team' and not exists (
+      select 1 from team_members l
+      join teams x on x.id = l.team_id and x.org_id = t.org_id and x.archived_at is null
+      join memberships m on m.org_id = t.org_id and m.user_id = l.user_id and m.archived_at is null
+      where l.team_id = t.team_id and l.user_id = p_verdict ->> 'user_id' and l.role = 'admin'))
+    or (p_verdict ->> 'authority' is null and not coalesce((p_verdict ->> 'is_platform')::boolean, false)
+      and exists (select 1 from users u where u.id = p_verdict ->> 'by')
+      and not exists (select 1 from memberships m where m.org_id = t.org_id and m.user_id = p_verdict ->> 'by'
+        and m.archived_at is null and m.role in ('owner', 'billing_admin'))))
+$$;
+
+-- Records a person's no.
+create or replace function deny_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
+returns table(code text, message text, ticket_id text) language plpgsql as $$
+declare
+  t cost_tickets;
+begin
+  perform lock_organization(p_org_id);
+  ticket_id := p_ticket_id;
+  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
+  code := coalesce(verdict_refusal(t, p_verdict, 'denied'), decider_refusal(t, p_verdict));
+  if code is null then
+    update cost_tickets q set decided_by = p_verdict ->> 'by', decided_at = clock_timestamp(), note = p_verdict ->> 'note'
+    where q.id = t.id;
+    perform resolve_ticket(t.id, 'denied', p_verdict ->> 'by_terminal' is null);
+  else
+    perform note_refused_verdict(t.id, p_verdict, code);
+  end if;
+  return next;
+end $$;
+
+-- Records a person's yes: raises budgets, credits or moves what is missing, and holds it, in one
+-- step. The row that it answers has a `code` if it is refused. `valid_until` keeps a verdict that
+-- arrives late, after its sender was told to look again, from changing anything.
+create or replace function approve_ticket(p_org_id text, p_ticket_id text, p_verdict jsonb)
+returns table(code text, message text, ticket_id text) language plpgsql
+set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
+declare
+  v_org organizations;
+  t cost_tickets;
+begin
+  v_org := lock_organization(p_org_id);
+  ticket_id := p_ticket_id;
+  select * into t from cost_tickets q where q.id = p_ticket_id and q.org_id = p_org_id;
+  code := coalesce(verdict_refusal(t, p_verdict, 'approved'), decider_refusal(t, p_verdict), approve_open(v_org, t, p_verdict));
+  if code is not null then
+    perform note_refused_verdict(t.id, p_verdict, code);
+  end if;
+  return next;
+end $$;

@@ -4,7 +4,7 @@ import { balances } from '../../domain/ledger/balances';
 import * as walletLists from '../../domain/ledger/wallet-lists';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as wallets from '../../domain/ledger/wallets';
-import { isPlatformAdmin } from '../../domain/people/rights';
+import { isPlatformAdmin, lock } from '../../domain/people/rights';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
@@ -224,7 +224,7 @@ async function credit(ctx: Ctx, body: z.infer<typeof creditBody>) {
   } = body;
   const org_id = await actingOrg(ctx.db, ctx.principal, body.org_id);
   return once(ctx, org_id, async (db) => {
-    await wallets.lock(db, org_id);
+    await lock(db, org_id, ctx.principal, 'org:billing');
     const target = await wallets.ensure(db, org_id, { owner_type, owner_id });
     const { manual_credit } = await walletSettings.get(db, org_id);
     // Under platform_only an organization makes no money of its own: its credits are transfers from
@@ -268,7 +268,7 @@ async function move(
 ) {
   const org_id = await actingOrg(ctx.db, ctx.principal, body.org_id);
   return once(ctx, org_id, async (db) => {
-    await wallets.lock(db, org_id);
+    await lock(db, org_id, ctx.principal, 'org:billing');
     const organization = await wallets.ensure(db, org_id, { owner_type: 'organization' });
     const isTaking = direction === 'to_organization';
     const other = await wallets.ensureNamed(db, org_id, body, { isTaking });

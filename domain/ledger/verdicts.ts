@@ -76,7 +76,8 @@ function partsOf(verdict: Verdict): string[] {
  * Records a verdict. Approving raises the budgets that have no room, credits or moves the shortfall
  * (or `amount`) and holds it in one step; a
  * repeat changes nothing. Throws 409 if the ticket is closed otherwise, or the key, budget or cap
- * refuses the hold; then nothing is credited.
+ * refuses the hold; then nothing is credited. Throws 403 if whoever decides may do so no longer,
+ * by what they may under the organization's lock.
  */
 export async function decide(db: Db, verdict: Verdict): Promise<TicketStatus> {
   const { ticket_id, org_id, by, key_id, asked_as: request_id } = verdict;

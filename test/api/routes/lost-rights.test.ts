@@ -72,6 +72,31 @@ test.each<[string, () => Promise<[string, string, object?]>]>([
   expect(refusal(answer)).toEqual({ status: 403, code: 'permission_denied', param: null });
 });
 
+test.each<[string, string, () => object]>([
+  ['credit', 'credit', () => ({ amount: 5, target_wallet_owner_type: 'organization' })],
+  ['give', 'allocate', () => ({ amount: 5, team_id: tenant.team_id })],
+  ['take back', 'reclaim', () => ({ amount: 5, team_id: tenant.team_id })],
+])('who loses org:billing while they %s money does not', async (_, verb, body) => {
+  const credit = { amount: 20, target_wallet_owner_type: 'organization' };
+  await call('post', '/v1/wallets/credit', { key: tenant.owner_key, body: credit });
+  const allocation = { amount: 10, team_id: tenant.team_id };
+  await call('post', '/v1/wallets/allocate', { key: tenant.owner_key, body: allocation });
+  const billing = await makePerson({ db, call }, tenant, 'billing_admin');
+  const before = await entries();
+  const answer = await demotedMeanwhile(billing, () =>
+    call('post', `/v1/wallets/${verb}`, { key: billing.key, body: body() }),
+  );
+  expect(refusal(answer)).toEqual({ status: 403, code: 'permission_denied', param: null });
+  expect(await entries()).toBe(before);
+});
+
+async function entries(): Promise<number> {
+  const rows = await many(db, 'select 1 from wallet_transactions where org_id = :org_id', {
+    org_id: tenant.org_id,
+  });
+  return rows.length;
+}
+
 /** A key of no scopes, which anybody may end who makes keys. */
 async function namedKey(): Promise<string> {
   const name = randomUUID();
