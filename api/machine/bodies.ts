@@ -18,7 +18,12 @@ import type {
 } from '../../domain/ledger/calls';
 import { CHOICES_MAX, TAG_LENGTH_MAX, TAGS_MAX } from '../../domain/ledger/calls';
 import { PROVIDER_COST_MAX_USD } from '../../domain/money';
-import type { CallerBody, PersonBody, VerifyBody } from '../../domain/people/identity';
+import {
+  type CallerBody,
+  type PersonBody,
+  SUBJECT_MAX,
+  type VerifyBody,
+} from '../../domain/people/identity';
 import type { TraceMembers } from '../../domain/trace';
 import type { Members } from '../http/fields';
 import { gatewayEvents } from './events';
@@ -234,7 +239,7 @@ export const verifyBody = z
 export const personBody = z.strictObject({
   org_id: id,
   issuer: z.string().min(1).max(1_000).describe('The iss of the token.'),
-  subject: z.string().min(1).max(255).describe('The sub of the token.'),
+  subject: z.string().min(1).max(SUBJECT_MAX).describe('The sub of the token.'),
   key_id: id.optional().describe('A gateway key that must be a living one of that person.'),
 } satisfies Members<PersonBody>);
 

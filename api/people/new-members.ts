@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AppError, isAppError } from '../../domain/errors';
+import { SUBJECT_MAX } from '../../domain/people/identity';
 import * as members from '../../domain/people/members';
 import * as rights from '../../domain/people/rights';
 import { rolePermissions } from '../../domain/people/roles';
@@ -20,7 +21,7 @@ const person = {
   name: name.optional(),
   email: z.email().optional(),
   issuer: id.optional(),
-  subject: id.optional(),
+  subject: z.string().min(1).max(SUBJECT_MAX).optional(),
   role: role.default('member'),
 };
 export const newMember = z.strictObject({ id, ...person }).superRefine(oneWayToName);

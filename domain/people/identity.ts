@@ -2,6 +2,9 @@ import type { Proof } from '../trace';
 
 // The caller of a gateway, as gateway and API describe it to each other.
 
+/** The most characters of a `sub`: as many as OpenID Connect Core 1.0, section 2, lets it have. */
+export const SUBJECT_MAX = 255;
+
 /**
  * Asks for the owner of a gateway key: by the key itself, or by its id if another proof names it.
  */

@@ -3,6 +3,7 @@ import { type Db, many, maybe } from '../sql';
 import { isEmail, isKept, keepable } from '../texts';
 import { applyGroups } from './group-grants';
 import { idOf, requireRoom } from './identities';
+import { SUBJECT_MAX } from './identity';
 import { hold, type Issuer, type SealedIssuer } from './issuers';
 import { invalidKey, suspended } from './keys';
 import * as members from './members';
@@ -14,7 +15,6 @@ import { requireTeamRank } from './team-rights';
 // Who a person of an identity provider is here: by issuer and subject, never by e-mail.
 
 const NAME_MAX = 200;
-const SUBJECT_MAX = 255;
 /** More names of groups than a person has: the token is not what it should be. */
 const GROUPS_MAX = 5_000;
 

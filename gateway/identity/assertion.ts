@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError, isAppError } from '../../domain/errors';
-import type { Identity, KeyOwner } from '../../domain/people/identity';
+import { type Identity, type KeyOwner, SUBJECT_MAX } from '../../domain/people/identity';
 import { isKept } from '../../domain/texts';
 import type { VerifyJwt } from '../../runtime/jwt';
 import type { Wire } from '../../runtime/wire';
@@ -39,7 +39,8 @@ type Key = Wire<KeyOwner>;
 
 async function identityOf(from: From, jwt: string): Promise<Answer> {
   const { sub, exp, kt_key_id, kt_team_id } = await from.verify(jwt);
-  claim(sub, 'sub');
+  // What is no id of ours may be as long as its issuer may make it.
+  claim(sub, 'sub', from.bound_by === undefined ? LABEL_MAX : SUBJECT_MAX);
   const key_id = claim(kt_key_id, 'kt_key_id');
   const team_id = claim(kt_team_id, 'kt_team_id');
   const { user_id, key } = await person(from, sub, key_id);
@@ -101,9 +102,9 @@ function forbidden(message: string): AppError {
   return new AppError('permission_denied', message);
 }
 
-function claim(value: unknown, name: string): string | null {
+function claim(value: unknown, name: string, longest = LABEL_MAX): string | null {
   if (value === undefined || value === null) return null;
-  const is_text = typeof value === 'string' && value !== '' && value.length <= LABEL_MAX;
+  const is_text = typeof value === 'string' && value !== '' && value.length <= longest;
   if (is_text && isKept(value)) return value;
   throw new AppError('invalid_credential', `The claim ${name} of this assertion is not an id.`);
 }

@@ -121,6 +121,16 @@ test('GET /v1/key tells a person whom a token names what they may spend', async 
   ]);
 });
 
+test('a subject may have 255 characters, as at the sign-in', async () => {
+  const statuses = [];
+  for (const length of [201, 255, 256]) {
+    const sub = randomUUID().padEnd(length, 'x');
+    await bind(sub);
+    statuses.push((await post(url + path, await token({ sub }), chat('Hello'))).status);
+  }
+  expect(statuses).toEqual([200, 200, 401]);
+});
+
 test('a proof that fails is 401, and never tried as the other or as a header', async () => {
   const key = await gatewayKey(world.api, world.org.org_id);
   const good = await token({ sub: 'nina' });
