@@ -212,12 +212,16 @@ function isPerson(id: string): boolean {
   return id.startsWith('user_');
 }
 
-/** What was made with a key falls with it; a session ends by itself, and its person stays. */
+/**
+ * What was made with a key falls with it, also if it was in a session that the key had opened. A
+ * session without a key ends by itself, and its person stays.
+ */
 async function requireKey(trx: Db, id: string): Promise<void> {
   const ended = await maybe(
     trx,
-    `select 1 from tokens where id = :id and purpose = 'key'
-       and (revoked_at is not null or expires_at <= clock_timestamp())`,
+    `select 1 from tokens t join tokens k on k.id in (t.id, t.made_with)
+     where t.id = :id and k.purpose = 'key' and (k.id = t.id or t.purpose = 'session')
+       and (k.revoked_at is not null or k.expires_at <= clock_timestamp())`,
     { id },
   );
   if (ended) throw invalidKey();

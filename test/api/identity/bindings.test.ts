@@ -81,6 +81,28 @@ test('what was made in a session by such a subject falls too, also once it is un
   expect((await world.signInAs({ sub: second.sub })).status).toBe(403);
 });
 
+test.each(['revoked', 'living'] as const)(
+  'an invitation of a session falls with the key that opened it (%s), and not with the session',
+  async (how) => {
+    const { api, tenant } = world;
+    const [admin, other] = await twoAdmins();
+    const issued = await issueBy(api.call, admin.key, {
+      scopes: rolePermissions.admin,
+      user_id: admin.user_id,
+    });
+    const session = await api.call('post', '/v1/sessions', {
+      body: { access_key: issued.body.key },
+    });
+    expect(session.status).toBe(201);
+    const open = (await invite(other.user_id, session.body.key)).body.invitation;
+    const path = how === 'revoked' ? `/v1/tokens/${issued.body.name}` : '/v1/sessions/current';
+    const key = how === 'revoked' ? tenant.owner_key : session.body.key;
+    expect((await api.call('delete', path, { key })).status).toBe(200);
+    const answer = await world.signInAs({ sub: randomUUID() }, { invitation: open });
+    expect(answer.status).toBe(how === 'revoked' ? 403 : 201);
+  },
+);
+
 /** Binds so many subjects to a member, by nobody, as the first sign-ins of long ago were. */
 function bindMany(user_id: string, count: number) {
   return many(
