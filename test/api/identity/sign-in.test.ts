@@ -242,43 +242,6 @@ test('a member who was removed does not come back by signing in', async () => {
   expect((await world.signInAs(person)).status).toBe(403);
 });
 
-test('a person whose sign-in was unbound at their removal, or by hand, does not come back as a new one', async () => {
-  const { api, tenant } = world;
-  const claims = () => {
-    const sub = randomUUID();
-    return { sub, email: `${sub}@demo.example`, email_verified: true };
-  };
-  const admin = await makePerson(api, tenant, 'admin');
-  const invited = async () => {
-    const person = claims();
-    const member = await makePerson(api, tenant, 'member');
-    const invitation = await invitationFor(member.user_id, admin.key);
-    const { body } = await world.signInAs(person, { invitation });
-    expect(body.user_id).toBe(member.user_id);
-    return { person, member };
-  };
-  const [removed, unbound, orphan] = [await invited(), await invited(), await invited()];
-  const end = (at: string) => api.call('delete', at, { key: tenant.owner_key });
-  // The removal of whoever invited deletes what they bound, of members and of former members.
-  await end(removed.member.at);
-  const of = `${unbound.member.at}/identities`;
-  const { identities } = (await api.call('get', of, { key: tenant.owner_key })).body;
-  await end(`${of}/${identities[0].id}`);
-  await end(unbound.member.at);
-  await end(admin.at);
-  await end(orphan.member.at);
-  for (const { person } of [removed, unbound, orphan])
-    expect(refusal(await world.signInAs(person))).toMatchObject({
-      status: 403,
-      code: 'permission_denied',
-    });
-  const back = await makePerson(api, tenant, 'member');
-  const again = await world.signInAs(removed.person, {
-    invitation: await invitationFor(back.user_id),
-  });
-  expect([again.status, again.body.user_id]).toEqual([201, back.user_id]);
-});
-
 test('a person in two organizations names one, and an issuer of one organization opens no other', async () => {
   const { api, idp, platform, tenant } = world;
   const other = await makeTenant(api.db);
