@@ -2,6 +2,7 @@ import { z } from 'zod';
 import * as memberLists from '../../domain/people/member-lists';
 import * as members from '../../domain/people/members';
 import * as rights from '../../domain/people/rights';
+import { requireKnown } from '../../domain/spend/filters';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, member, permission } from '../http/access';
@@ -112,6 +113,7 @@ export const memberRoutes = [
 async function listMembers({ db, principal }: Ctx, input: z.infer<typeof listed>) {
   const { id: named_id, q, role: wanted, team_id, ...request } = input;
   const org_id = await actingOrg(db, principal, named_id);
+  await requireKnown(db, org_id, { team_id });
   const filter = { org_id, q, role: wanted, team_id };
   const { rows, ...rest } = await memberLists.list(db, filter, request);
   return { members: rows, ...rest };

@@ -5,6 +5,7 @@ import * as walletLists from '../../domain/ledger/wallet-lists';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as wallets from '../../domain/ledger/wallets';
 import { isPlatformAdmin, lock } from '../../domain/people/rights';
+import { requireKnown } from '../../domain/spend/filters';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
@@ -175,6 +176,7 @@ async function listWallets(
 ) {
   const filter = { q, status, owner_type, team_id, user_id, member_of };
   const seen_by = await viewer(db, principal, org_id);
+  await requireKnown(db, seen_by.org_id, { team_id, user_id, member_of });
   const { rows, ...rest } = await walletLists.list(db, seen_by, filter, request);
   return { wallets: rows, ...rest };
 }

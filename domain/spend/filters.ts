@@ -16,6 +16,7 @@ export interface Filter {
 
 // Also what was archived or revoked: its calls are still there.
 const known = {
+  member_of: ['team', 'select 1 from teams where id = :id and org_id = :org_id'],
   team_id: ['team', 'select 1 from teams where id = :id and org_id = :org_id'],
   user_id: ['member', 'select 1 from memberships where user_id = :id and org_id = :org_id'],
   agent_id: ['agent', 'select 1 from agents where id = :id and org_id = :org_id'],
@@ -23,7 +24,11 @@ const known = {
 } as const;
 
 /** Refuses (404) ids that are not the organization's own. */
-export async function requireKnown(db: Db, org_id: string, filter: Filter): Promise<void> {
+export async function requireKnown(
+  db: Db,
+  org_id: string,
+  filter: { [param in keyof typeof known]?: string | undefined },
+): Promise<void> {
   for (const [param, [noun, sql]] of Object.entries(known)) {
     const id = filter[param as keyof typeof known];
     if (id === undefined || (await maybe(db, sql, { id, org_id }))) continue;

@@ -34,6 +34,7 @@ function attempts(): Attempt[] {
   const mine = `/v1/organizations/${own.org_id}`;
   const theirs = `/v1/organizations/${org_id}`;
   const key = { name: randomUUID(), token_type: 'access' };
+  const rule = { name: 'theirs', max_per_call: 1, max_per_day: 1 };
   const credit = (owner: object) => ({ amount: 1, ...owner });
   const target = (type: string, id: string) => ({
     target_wallet_owner_type: type,
@@ -43,6 +44,13 @@ function attempts(): Attempt[] {
     ['get', `/v1/wallets?org_id=${org_id}`],
     ['get', `/v1/wallets/balance?org_id=${org_id}`],
     ['get', `/v1/wallets/balance?team_id=${team_id}`],
+    ['get', `/v1/wallets?team_id=${team_id}`],
+    ['get', `/v1/wallets?user_id=${user_id}`],
+    ['get', `/v1/wallets?member_of=${team_id}`],
+    ['get', `${mine}/members?team_id=${team_id}`],
+    ['get', `/v1/sessions?user_id=${user_id}`],
+    ['delete', `/v1/sessions?user_id=${user_id}`],
+    ['post', '/v1/approval-rules', { ...rule, team_id }],
     ['get', `/v1/wallets/${wallet_id}/transactions`],
     ['post', '/v1/wallets/credit', credit({ org_id, target_wallet_owner_type: 'organization' })],
     ['post', '/v1/wallets/credit', credit(target('organization', org_id))],
