@@ -40,8 +40,9 @@ export function get(db: Db, org_id: string): Promise<WalletSettings> {
 }
 
 /**
- * Changes the given settings. The currency changes only while no ledger entry, ticket, payment
- * session, cost constraint or key budget is in it.
+ * Changes the given settings. The currency changes only while no amount is in it: no ledger entry,
+ * ticket, payment session, cost constraint, budget or rule, no limit of members' keys, no rule of
+ * top-ups and no threshold, but for one that is given beside it.
  */
 export function change(db: Db, org_id: string, given: SettingsChange): Promise<WalletSettings> {
   return db.transaction(async (trx) => {
@@ -49,7 +50,7 @@ export function change(db: Db, org_id: string, given: SettingsChange): Promise<W
     await wallets.lock(trx, org_id);
     const old = await get(trx, org_id);
     if (given.currency !== undefined && given.currency !== old.currency)
-      await changeCurrency(trx, org_id, given.currency);
+      await changeCurrency(trx, org_id, given);
     const columns = Object.entries(given).filter(([, value]) => value !== undefined);
     if (columns.length > 0)
       await trx('organizations').where({ id: org_id }).update(Object.fromEntries(columns));
@@ -73,7 +74,11 @@ export async function requireCurrency(
   );
 }
 
-async function changeCurrency(trx: Db, id: string, currency: string): Promise<void> {
+async function changeCurrency(
+  trx: Db,
+  id: string,
+  { currency, low_balance_threshold_nanos }: SettingsChange,
+): Promise<void> {
   const used = await maybe(
     trx,
     `select 1 where exists (select 1 from wallet_transactions t join wallets w on w.id = t.wallet_id where w.org_id = :id)
@@ -82,13 +87,17 @@ async function changeCurrency(trx: Db, id: string, currency: string): Promise<vo
        or exists (select 1 from payment_sessions p where p.org_id = :id)
        or exists (select 1 from tokens k where k.org_id = :id and k.max_budget_nanos is not null)
        or exists (select 1 from budgets b where b.org_id = :id and b.archived_at is null)
-       or exists (select 1 from approval_rules x where x.org_id = :id and x.archived_at is null)`,
-    { id },
+       or exists (select 1 from approval_rules x where x.org_id = :id and x.archived_at is null)
+       or exists (select 1 from member_key_settings m where m.org_id = :id and m.max_budget_nanos is not null)
+       or exists (select 1 from payment_settings y where y.org_id = :id)
+       or exists (select 1 from wallets w where w.org_id = :id and w.low_balance_threshold_nanos is not null)
+       or exists (select 1 from organizations o where o.id = :id and o.low_balance_threshold_nanos <> 0 and not :is_new)`,
+    { id, is_new: low_balance_threshold_nanos !== undefined },
   );
   if (used) {
     throw new AppError(
       'currency_in_use',
-      'The currency is fixed once the organization has ledger entries, tickets, payment sessions, cost constraints, budgets or approval rules.',
+      "The currency is fixed once the organization has ledger entries, tickets, payment sessions, cost constraints, budgets, approval rules, a limit of members' keys, settings of top-ups or thresholds of low balances.",
       { param: 'currency' },
     );
   }

@@ -1,4 +1,4 @@
-import type { Db } from '../../../domain/sql';
+import { type Db, many } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
@@ -107,6 +107,49 @@ test('a key budget fixes the currency too: its amount is in it', async () => {
   const tenant = await makeTenant(db);
   await makeKey(db, tenant.org_id, { token_type: 'gateway', max_budget_nanos: 1n });
   expect(refusal(await change(tenant, { currency: 'EUR' })).code).toBe('currency_in_use');
+});
+
+test.each<[string, (tenant: Tenant) => Promise<unknown>]>([
+  [
+    "a limit of members' keys",
+    ({ org_id, owner_key: key }) =>
+      call('put', `/v1/organizations/${org_id}/member-keys`, {
+        key,
+        body: { enabled: true, max_budget: 5 },
+      }),
+  ],
+  [
+    'amounts of top-ups',
+    ({ org_id }) =>
+      many(
+        db,
+        `insert into payment_settings (org_id, allowed_topup_amounts_nanos, min_topup_amount_nanos, max_topup_amount_nanos,
+           topup_target_scopes, return_origins)
+         values (:org_id, '{10000000000}', 10000000000, 10000000000, '{user}', '{}')`,
+        { org_id },
+      ),
+  ],
+  [
+    'the threshold of a wallet',
+    ({ wallet_id, billing_key: key }) =>
+      call('put', `/v1/wallets/${wallet_id}`, { key, body: { low_balance_threshold: 5 } }),
+  ],
+  ["the organization's threshold", (tenant) => change(tenant, { low_balance_threshold: 5 })],
+])('%s fixes the currency too: its amount is in it', async (_, set) => {
+  const tenant = await makeTenant(db);
+  await set(tenant);
+  expect(refusal(await change(tenant, { currency: 'EUR' }))).toEqual({
+    status: 409,
+    code: 'currency_in_use',
+    param: 'currency',
+  });
+});
+
+test('a threshold that is given beside the new currency is in that one', async () => {
+  const tenant = await makeTenant(db);
+  await change(tenant, { low_balance_threshold: 5 });
+  const changed = await change(tenant, { currency: 'EUR', low_balance_threshold: 4 });
+  expect(changed.body).toMatchObject({ currency: 'EUR', low_balance_threshold: 4 });
 });
 
 test('a currency that changes while wallets are made and credited leaves one currency in the organization', async () => {
