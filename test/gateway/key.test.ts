@@ -40,6 +40,21 @@ async function personKey(more: Parameters<typeof gatewayKey>[2] = {}) {
 
 const made = { on_exceed: 'refuse', thresholds: [], created_by: 'test' } as const;
 
+test('a budget that was raised to the end of the numbers is told as that', async () => {
+  const { org, key } = await personKey();
+  const { org_id, team_id } = org;
+  const { db } = world.api;
+  const limit_nanos = 9_000_000_000_000_000_000n;
+  const { id } = await budgets.create(db, {
+    ...made,
+    ...{ org_id, owner_type: 'team', owner_id: team_id, limit_nanos, window: 'month' },
+  });
+  await many(db, 'update budgets set raised_nanos = 9000000000000000000 where id = :id', { id });
+  const { status, body } = await shown(world.url, key);
+  expect(status).toBe(200);
+  expect(body.budgets).toMatchObject([{ id, limit: 9_223_372_036.854775807 }]);
+});
+
 test('a key is told its budgets, the wallet that would pay, its limits and what is left of each', async () => {
   const expires_at = new Date(Date.now() + 86_400_000);
   const { org, key, key_id } = await personKey({

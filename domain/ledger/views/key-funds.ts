@@ -107,7 +107,7 @@ async function keyOf(db: Db, caller: CallerBody) {
 function budgetsOf(db: Db, org_id: string, owners: readonly string[]): Promise<OwnBudget[]> {
   return many<OwnBudget>(
     db,
-    `select b.id, b.owner_type, b.budget_window as "window", b.on_exceed, b.limit_nanos + s.raised_nanos as limit_nanos,
+    `select b.id, b.owner_type, b.budget_window as "window", b.on_exceed, least(b.limit_nanos::numeric + s.raised_nanos, 9223372036854775807)::bigint as limit_nanos,
        least(budget_cap(b, clock_timestamp()) - budget_used(b, clock_timestamp()), 9223372036854775807)::bigint as remaining_nanos,
        s.ends_at as resets_at
      ${from} and b.owner_id = any(:owners) order by b.id`,
