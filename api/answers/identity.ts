@@ -57,16 +57,12 @@ export const issuer = z.strictObject({
   created_at: time,
 });
 
-export const issuerChoices = z.strictObject({
-  issuers: z.array(
-    z.strictObject({
-      id,
-      name: z.string(),
-      issuer: z.string(),
-      client_id: z.string(),
-      authorization_url: z.string().nullable(),
-    }),
-  ),
+export const issuerChoice = z.strictObject({
+  id,
+  name: z.string(),
+  issuer: z.string(),
+  client_id: z.string(),
+  authorization_url: z.string().nullable(),
 });
 
 export const invitation = z.strictObject({

@@ -7,7 +7,7 @@ import { isClosed } from '../../runtime/outgoing';
 import * as answers from '../answers/identity';
 import * as shared from '../answers/shared';
 import { actingOrg, open, platformAdmin } from '../http/access';
-import { id, name, page } from '../http/fields';
+import { id, ledgerPage, name, page, search } from '../http/fields';
 import { secretOwner } from '../http/id-tokens';
 import { type Ctx, route } from '../http/route';
 
@@ -64,6 +64,13 @@ const fields = {
 const newIssuer = z.strictObject({ org_id: id.nullish(), ...fields });
 const changedIssuer = z.strictObject({ id, ...z.strictObject(fields).partial().shape });
 const one = z.strictObject({ id });
+const CHOICES_MAX = 200;
+const choice = z.strictObject({
+  id: id.optional().describe('Only the one with this id.'),
+  q: search.describe('Words of the name or the address of an identity provider.'),
+  ...ledgerPage,
+  per_page: ledgerPage.per_page.default(CHOICES_MAX),
+});
 const root = '/v1/admin/issuers';
 
 export const issuerRoutes = [
@@ -71,10 +78,10 @@ export const issuerRoutes = [
     method: 'get',
     path: '/v1/issuers',
     access: open,
-    input: z.strictObject({}),
+    input: choice,
     handler: listChoices,
-    summary: 'The identity providers that people may sign in by, for a page of sign-in.',
-    answer: answers.issuerChoices,
+    summary: 'The identity providers that people may sign in by, by name, for a page of sign-in.',
+    answer: shared.list({ issuers: answers.issuerChoice }),
   }),
   route({
     method: 'get',
@@ -121,10 +128,11 @@ export const issuerRoutes = [
   }),
 ];
 
-async function listChoices({ db }: Ctx) {
-  const all = await issuers.choices(db);
+async function listChoices({ db }: Ctx, { id, q, ...window }: z.infer<typeof choice>) {
+  const { rows, ...envelope } = await issuers.choices(db, { id, q }, window);
   return {
-    issuers: all.map(({ id, name, issuer, client_id, authorization_url }) => ({
+    ...envelope,
+    issuers: rows.map(({ id, name, issuer, client_id, authorization_url }) => ({
       id,
       name,
       issuer,

@@ -27,17 +27,25 @@ export async function signIn(ctx: Context, places: SignInPlaces): Promise<void> 
   ctx.status = 204;
 }
 
-/** GET /api/session/issuers: the identity providers that a person may sign in by. */
+/**
+ * GET /api/session/issuers?q=: the identity providers that a person may sign in by, of many those
+ * with these words; `has_more` says that there are others.
+ */
 export async function issuers(ctx: Context, { api, trusted }: SignInPlaces): Promise<void> {
   await api.requireFit();
-  const { issuers } = await api.ask({
+  const { q } = ctx.query;
+  const is_search = typeof q === 'string' && /[\p{L}\p{N}]/u.test(q);
+  const { issuers, has_more } = await api.ask({
     method: 'GET',
-    path: '/v1/issuers',
+    path: is_search ? `/v1/issuers?q=${encodeURIComponent(q)}` : '/v1/issuers',
     headers: headersOf(ctx, trusted),
   });
   const all = issuers as { id: string; name: string; authorization_url: string | null }[];
   const usable = all.filter(({ authorization_url }) => authorization_url !== null);
-  ctx.body = { issuers: usable.map(({ id, name }) => ({ id, name })) };
+  ctx.body = {
+    issuers: usable.map(({ id, name }) => ({ id, name })),
+    has_more: has_more === true,
+  };
 }
 
 /** POST /api/session/oidc `{issuer_id, org_id, next}`: where the browser is to go. */
@@ -47,7 +55,7 @@ export async function beginOidc(ctx: Context, places: SignInPlaces): Promise<voi
   await api.requireFit();
   const { issuers } = await api.ask({
     method: 'GET',
-    path: '/v1/issuers',
+    path: `/v1/issuers?id=${encodeURIComponent(String(issuer_id || 'none'))}`,
     headers: headersOf(ctx, trusted),
   });
   const all = issuers as {

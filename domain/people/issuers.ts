@@ -57,9 +57,30 @@ export function list(db: Db, window: PageRequest): Promise<Page<Issuer>> {
   );
 }
 
-/** All living issuers that people may choose from when they sign in. */
-export function choices(db: Db): Promise<Issuer[]> {
-  return many(db, `select ${columns} ${living} order by i.name, i.id limit 200`);
+/** Which of the issuers that people may choose from when they sign in. */
+interface Choice {
+  id?: string | undefined;
+  /** Words of its name or address. */
+  q?: string | undefined;
+}
+
+/** The living issuers that people may choose from when they sign in, by name. */
+export function choices(
+  db: Db,
+  { id, q }: Choice,
+  window: Omit<PageRequest, 'as_of'>,
+): Promise<Page<Issuer>> {
+  const conditions = [
+    living,
+    ...(id === undefined ? [] : ['i.id = :id']),
+    ...(q === undefined ? [] : ['has_words(array[i.name, i.issuer], :q)']),
+  ];
+  return pageOf(
+    db,
+    `select ${columns} ${conditions.join(' and ')} order by i.name, i.id`,
+    { id: id ?? null, q: q ?? null },
+    window,
+  );
 }
 
 export function get(db: Db, id: string): Promise<SealedIssuer> {

@@ -229,6 +229,22 @@ test('the health route asks nobody, the other says whether the API is there', as
   await away.close();
 });
 
+test('identity providers are asked for by words, and the one that is chosen by its id', async () => {
+  const other = await startListener();
+  const web = await startConsole(other.url);
+  const found = await web.ask('GET', '/api/session/issuers?q=exa%20mple');
+  expect([found.status, await jsonOf(found)]).toEqual([
+    200,
+    { issuers: [{ id: 'iss_1', name: 'Example' }], has_more: false },
+  ]);
+  await web.ask('GET', '/api/session/issuers?q=%20');
+  const begun = await web.ask('POST', '/api/session/oidc', { body: { issuer_id: 'iss_1' } });
+  expect(begun.status).toBe(200);
+  const asked = other.heard.map(({ url }) => url).filter((url) => url.startsWith('/v1/issuers'));
+  expect(asked).toEqual(['/v1/issuers?q=exa%20mple', '/v1/issuers', '/v1/issuers?id=iss_1']);
+  await Promise.all([web.close(), other.close()]);
+});
+
 test.each([
   ['1.4.9', 426],
   ['1.5.0', 200],

@@ -1,11 +1,17 @@
-import { Alert, Button, Divider, PasswordInput, Stack, Text } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
+import { Alert, Button, Divider, PasswordInput, Stack, Text, TextInput } from '@mantine/core';
+import { useDebouncedValue } from '@mantine/hooks';
+import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Refusal, send } from '../api/client';
 
 interface Issuers {
   issuers: { id: string; name: string }[];
+  /** There are others, which are found by words. */
+  has_more: boolean;
 }
+
+/** More than this are searched, not looked through. */
+const SHOWN_MAX = 10;
 
 /** The ways to sign in: an identity provider, or an access key. */
 export function SignInForms({
@@ -18,10 +24,14 @@ export function SignInForms({
   org_id?: string | undefined;
   onDone: () => void;
 }) {
+  const [words, setWords] = useState('');
+  const [q] = useDebouncedValue(words.trim(), 300);
+  const path = q === '' ? '/api/session/issuers' : `/api/session/issuers?q=${encodeURIComponent(q)}`;
   const { data, error } = useQuery({
-    queryKey: ['/api/session/issuers'],
-    queryFn: ({ signal }) => send('GET', '/api/session/issuers', { signal }) as Promise<Issuers>,
+    queryKey: [path],
+    queryFn: ({ signal }) => send('GET', path, { signal }) as Promise<Issuers>,
     staleTime: 300_000,
+    placeholderData: keepPreviousData,
   });
   const [problem, setProblem] = useState<string>();
   const begin = async (issuer_id: string) => {
@@ -35,15 +45,26 @@ export function SignInForms({
     }
   };
   const issuers = data?.issuers ?? [];
+  const is_long = data?.has_more === true || issuers.length > SHOWN_MAX;
+  const is_search = is_long || q !== '' || words !== '';
   return (
     <Stack>
-      {issuers.map(({ id, name }) => (
+      {is_search && (
+        <TextInput
+          label="Find your organization"
+          value={words}
+          maxLength={200}
+          onChange={(event) => setWords(event.currentTarget.value)}
+        />
+      )}
+      {is_search && issuers.length === 0 && <Text c="dimmed">Nothing is found by these words.</Text>}
+      {issuers.slice(0, SHOWN_MAX).map(({ id, name }) => (
         <Button key={id} onClick={() => void begin(id)} fullWidth>
           Sign in with {name}
         </Button>
       ))}
-      {issuers.length > 0 && <Divider label="or" />}
-      <KeyForm onDone={onDone} is_first={issuers.length === 0} />
+      {(is_search || issuers.length > 0) && <Divider label="or" />}
+      <KeyForm onDone={onDone} is_first={!is_search && issuers.length === 0} />
       {(problem || error) && (
         <Alert color="red" role="alert">
           {problem ?? wordsOf(error)}

@@ -54,6 +54,33 @@ test('the page of sign-in finds the issuers without a credential, and nothing of
   ]);
 });
 
+test('the page of sign-in finds the last of more than 200 issuers by words, by id and by pages', async () => {
+  await many(
+    api.db,
+    `insert into identity_issuers (name, issuer, client_id, jwks_url)
+     select 'Many ' || lpad(n::text, 3, '0'), 'https://many.example', 'many ' || n, 'https://many.example/jwks'
+     from generate_series(1, 205) as n`,
+  );
+  const { body: last } = await make(plain('last', { name: 'Zebra Ltd' }));
+  const list = async (query: string) => {
+    const { status, body } = await api.call('get', `/v1/issuers${query}`);
+    expect(status).toBe(200);
+    return body;
+  };
+  const ids = ({ issuers }: { issuers: { id: string }[] }) => issuers.map(({ id }) => id);
+  const first = await list('');
+  expect([first.issuers.length, first.has_more, ids(first).includes(last.id)]).toEqual([
+    200,
+    true,
+    false,
+  ]);
+  expect(ids(await list('?page=2'))).toContain(last.id);
+  expect(ids(await list('?q=zeb'))).toEqual([last.id]);
+  expect(ids(await list(`?id=${last.id}`))).toEqual([last.id]);
+  expect(ids(await list('?id=iss_unknown'))).toEqual([]);
+  expect((await list('?q=many&per_page=50')).total).toBe(205);
+});
+
 test('an issuer with the same client is 409, and is free again once it is taken out', async () => {
   const { body } = await make(plain('c'));
   expect((await make(plain('c'))).status).toBe(409);

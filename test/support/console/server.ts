@@ -160,7 +160,8 @@ export async function startListener(version = '1.5.0') {
       '/v1/me': { org_id: 'org_1', permissions: said.permissions },
       '/v1/organizations/org_1/member-keys': { enabled: said.member_keys },
     };
-    res.end(JSON.stringify(answers[url] ?? session));
+    const [of = ''] = url.split('?');
+    res.end(JSON.stringify(answers[url] ?? (of === '/v1/issuers' ? answers[of] : session)));
   });
   const port = await listen(server, 0, { host: '127.0.0.1' });
   return Object.assign(said, {
