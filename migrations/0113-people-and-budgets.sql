@@ -236,3 +236,8 @@ begin
   end if;
   return next;
 end $$;
+
+-- The window of the limit that an organization sets for its members' keys.
+alter table member_key_settings
+  -- The window that max_budget is for; null: the life of the key.
+  add column budget_window text check (budget_window in ('hour', 'day', 'week', 'month'));

@@ -77,6 +77,10 @@ export const memberKeySettings = z.strictObject({
   enabled: z.boolean(),
   max_keys: z.int(),
   max_budget: money.nullable(),
+  budget_window: z
+    .enum(['hour', 'day', 'week', 'month'])
+    .nullable()
+    .describe('The window of max_budget; null: the life of a key.'),
   allowed_models: z.array(z.string()).nullable(),
   max_days: z.int().nullable(),
 });

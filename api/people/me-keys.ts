@@ -12,11 +12,20 @@ import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission } from '../http/access';
 import { id, instant, listParts, name, positiveAmount, search } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { allowedModels, includeCost, keyName, requireFuture, status } from './token-fields';
+import {
+  allowedModels,
+  budgetWindow,
+  includeCost,
+  keyName,
+  requireBudget,
+  requireFuture,
+  status,
+} from './token-fields';
 
 const bounds = {
   allowed_models: allowedModels,
   max_budget: positiveAmount('max_budget').nullish(),
+  budget_window: budgetWindow,
   expires_at: instant.nullish(),
   include_cost: includeCost,
 };
@@ -38,6 +47,9 @@ const newSettings = z.strictObject({
     .nullable()
     .default(null)
     .describe('The most that a key of theirs may spend; null: it needs no budget.'),
+  budget_window: budgetWindow.describe(
+    'The window of max_budget, for keys of theirs; without it, or life, the key in its life.',
+  ),
   allowed_models: allowedModels
     .default(null)
     .describe('The models that keys of theirs may call; null: every one.'),
@@ -126,7 +138,7 @@ async function getSettings({ db, principal }: Ctx, input: z.infer<typeof setting
 
 async function putSettings(
   { db, principal }: Ctx,
-  { id: named_id, max_budget, ...given }: z.infer<typeof newSettings>,
+  { id: named_id, max_budget, budget_window: window = null, ...given }: z.infer<typeof newSettings>,
 ) {
   const org_id = await actingOrg(db, principal, named_id);
   await rights.lock(db, org_id, principal, 'tokens:write');
@@ -135,6 +147,7 @@ async function putSettings(
     ...given,
     allowed_models,
     max_budget_nanos: max_budget,
+    budget_window: window === 'life' ? null : window,
   });
 }
 
@@ -163,6 +176,11 @@ async function issue(
   memberKeys.requireEnabled(allowed);
   await memberKeys.requireRoom(db, person, allowed);
   requireFuture(asked.expires_at);
+  const { budget_window, ...bounds } = memberKeys.within(allowed, {
+    ...asked,
+    max_budget_nanos: max_budget,
+  });
+  requireBudget(budget_window, bounds.max_budget_nanos);
   const token = {
     ...person,
     name: key_name,
@@ -172,9 +190,16 @@ async function issue(
     agent_id: null,
     created_by: principal.id,
     include_cost,
-    ...memberKeys.within(allowed, { ...asked, max_budget_nanos: max_budget }),
+    ...bounds,
   };
-  return tokens.issue(db, token, caller, null);
+  const made = await tokens.issue(db, token, caller, null);
+  if (budget_window === null) return made;
+  await budgets.setOfKey(
+    db,
+    { org_id: person.org_id, key_id: made.id },
+    { max_budget_nanos: bounds.max_budget_nanos, window: budget_window },
+  );
+  return { ...(await tokens.find(db, person.org_id, made.name)), key: made.key };
 }
 
 async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
@@ -228,13 +253,14 @@ async function change(
     ...(allowed_models === undefined ? {} : { allowed_models: bound.allowed_models }),
     ...(expires_at === undefined ? {} : { expires_at: bound.expires_at }),
   });
-  if (max_budget === undefined) return made;
-  const { max_budget_nanos } = bound;
-  const window = token.budget_window;
+  if (max_budget === undefined && asked.budget_window === undefined) return made;
+  const { max_budget_nanos } = max_budget === undefined ? token : bound;
+  const { budget_window } = asked.budget_window === undefined ? token : bound;
+  requireBudget(asked.budget_window, max_budget_nanos);
   await budgets.setOfKey(
     db,
     { org_id: person.org_id, key_id: token.id },
-    { max_budget_nanos, window },
+    { max_budget_nanos, window: budget_window },
   );
   return tokens.find(db, person.org_id, made.name);
 }

@@ -1,6 +1,6 @@
 import { AppError } from '../errors';
 import { type Db, maybe, one } from '../sql';
-import type { NewToken } from './tokens';
+import type { NewToken, Token } from './tokens';
 
 // The gateway keys that members make for themselves, within what their organization allows.
 
@@ -11,6 +11,8 @@ export interface MemberKeySettings {
   max_keys: number;
   /** The most that a key may spend; null: it needs no budget. */
   max_budget_nanos: bigint | null;
+  /** The calendar window that this is for; null: the life of the key. */
+  budget_window: Token['budget_window'];
   /** The models that such keys may call; null: every one. */
   allowed_models: string[] | null;
   /** A key ends within so many days; null: it may live on. */
@@ -21,11 +23,12 @@ const off: MemberKeySettings = {
   enabled: false,
   max_keys: 5,
   max_budget_nanos: null,
+  budget_window: null,
   allowed_models: null,
   max_days: null,
 };
 
-const columns = 'enabled, max_keys, max_budget_nanos, allowed_models, max_days';
+const columns = 'enabled, max_keys, max_budget_nanos, budget_window, allowed_models, max_days';
 
 /** What an organization allows its members; off until it says something. */
 export async function settings(db: Db, org_id: string): Promise<MemberKeySettings> {
@@ -37,7 +40,10 @@ export async function settings(db: Db, org_id: string): Promise<MemberKeySetting
   return row ?? off;
 }
 
-/** Says what an organization allows from now on; keys that were made before stay as they are. */
+/**
+ * Says what an organization allows from now on; keys that were made before stay as they are. A
+ * window without a budget is none.
+ */
 export function putSettings(
   trx: Db,
   org_id: string,
@@ -46,19 +52,23 @@ export function putSettings(
   return one<MemberKeySettings>(
     trx,
     `insert into member_key_settings (org_id, ${columns})
-     values (:org_id, :enabled, :max_keys, :max_budget_nanos, :allowed_models, :max_days)
+     values (:org_id, :enabled, :max_keys, :max_budget_nanos, :budget_window, :allowed_models, :max_days)
      on conflict (org_id) do update set enabled = excluded.enabled, max_keys = excluded.max_keys,
-       max_budget_nanos = excluded.max_budget_nanos, allowed_models = excluded.allowed_models, max_days = excluded.max_days,
+       max_budget_nanos = excluded.max_budget_nanos, budget_window = excluded.budget_window, allowed_models = excluded.allowed_models, max_days = excluded.max_days,
        updated_at = clock_timestamp()
      returning ${columns}`,
-    { ...given, org_id },
+    { ...given, org_id, budget_window: given.max_budget_nanos === null ? null : given.budget_window },
   );
 }
 
-type Bounds = Pick<NewToken, 'allowed_models' | 'max_budget_nanos' | 'expires_at'>;
+type Bounds = Pick<NewToken, 'allowed_models' | 'max_budget_nanos' | 'expires_at'> &
+  Pick<Token, 'budget_window'>;
 
 /** What a member asks for; what is absent becomes all that the organization allows. */
-export type Asked = { [bound in keyof Bounds]?: Bounds[bound] | undefined };
+export type Asked = { [bound in keyof Omit<Bounds, 'budget_window'>]?: Bounds[bound] | undefined } & {
+  /** `life`, or null: the budget is for the life of the key. */
+  budget_window?: Bounds['budget_window'] | 'life' | undefined;
+};
 
 const DAY_MS = 86_400_000;
 
@@ -73,9 +83,13 @@ export function within(allowed: MemberKeySettings, asked: Asked, now = new Date(
     max_budget_nanos: asked.max_budget_nanos ?? max_budget_nanos,
     allowed_models: asked.allowed_models ?? allowed_models,
     expires_at: asked.expires_at ?? last,
+    budget_window: windowOf(allowed, asked),
   };
   if (max_budget_nanos !== null && (bounds.max_budget_nanos ?? 0n) > max_budget_nanos)
     throw beyond('max_budget', "is above what your organization allows for a member's key");
+  // A budget of a window is spent anew in the next one: only the organization's own is no more.
+  if (max_budget_nanos !== null && ![null, allowed.budget_window].includes(bounds.budget_window))
+    throw beyond('budget_window', 'is another window than your organization allows');
   const excess =
     allowed_models && bounds.allowed_models?.find((one) => !covers(allowed_models, one));
   if (excess)
@@ -85,12 +99,17 @@ export function within(allowed: MemberKeySettings, asked: Asked, now = new Date(
   return bounds;
 }
 
+function windowOf(allowed: MemberKeySettings, { budget_window }: Asked): Bounds['budget_window'] {
+  const wanted = budget_window === undefined ? allowed.budget_window : budget_window;
+  return wanted === 'life' ? null : wanted;
+}
+
 /**
- * Refuses (403) to a member more than their key has now: its budget, its models, its time. Whoever
- * narrowed it may have been an admin.
+ * Refuses (403) to a member more than their key has now: its budget, its models, its time, and a
+ * window of a budget that it has. Whoever narrowed it may have been an admin.
  */
 export function requireLess(now: Bounds, asked: Asked, bounds: Bounds): void {
-  const { max_budget_nanos, allowed_models, expires_at } = bounds;
+  const { max_budget_nanos, allowed_models, expires_at, budget_window } = bounds;
   const isMore = {
     max_budget_nanos: () =>
       now.max_budget_nanos !== null &&
@@ -101,6 +120,8 @@ export function requireLess(now: Bounds, asked: Asked, bounds: Bounds): void {
     },
     expires_at: () =>
       now.expires_at !== null && (expires_at === null || expires_at > now.expires_at),
+    budget_window: () =>
+      now.max_budget_nanos !== null && ![null, now.budget_window].includes(budget_window),
   };
   for (const [name, param, what] of narrowing)
     if (asked[name] !== undefined && isMore[name]())
@@ -115,6 +136,7 @@ const narrowing = [
   ['max_budget_nanos', 'max_budget', 'A budget'],
   ['allowed_models', 'allowed_models', 'The models of a key'],
   ['expires_at', 'expires_at', 'The time of a key'],
+  ['budget_window', 'budget_window', 'What a window lets a key spend'],
 ] as const;
 
 /** True if every model that a pattern allows is one that the list allows. */

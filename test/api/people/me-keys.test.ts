@@ -44,7 +44,8 @@ const change = (name: string, body: object) =>
 test('members make no keys until their organization says so, and then their own only', async () => {
   const before = await call('get', settings(), { key: person.key });
   expect(before.body).toEqual({
-    ...{ enabled: false, max_keys: 5, max_budget: null, allowed_models: null, max_days: null },
+    ...{ enabled: false, max_keys: 5, max_budget: null, budget_window: null },
+    ...{ allowed_models: null, max_days: null },
   });
   expect(refusal(await make())).toMatchObject({ status: 403, code: 'permission_denied' });
   expect((await allow()).status).toBe(200);
