@@ -25,6 +25,7 @@ const statuses = {
   already_exists: 409,
   already_decided: 409,
   last_owner: 409,
+  organization_in_use: 409,
   request_canceled: 409,
   currency_in_use: 409,
   ticket_owner_differs: 409,

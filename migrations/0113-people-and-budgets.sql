@@ -241,3 +241,39 @@ end $$;
 alter table member_key_settings
   -- The window that max_budget is for; null: the life of the key.
   add column budget_window text check (budget_window in ('hour', 'day', 'week', 'month'));
+
+-- Archives an organization: its keys and sessions end, its invitations are void, and it is suspended, so that no call is held for it.
+-- Answers what stands in the way, in words; then nothing has changed. Invariant: no money is left behind, and none is under way.
+create function archive_organization(p_org_id text) returns text[] language plpgsql as $$
+declare
+  v_open text[];
+begin
+  perform lock_organization(p_org_id);
+  select array_agg(n.words order by n.place) into v_open
+  from (values
+    (1, 'open holds', exists (select 1 from reservations r where r.org_id = p_org_id and r.status = 'open')),
+    (2, 'open cost tickets', exists (select 1 from cost_tickets t where t.org_id = p_org_id and t.status in ('open', 'approved'))),
+    (3, 'payments under way', exists (select 1 from payment_sessions s where s.org_id = p_org_id
+      and (s.status in ('created', 'capturing', 'captured', 'confirming', 'confirmed')
+        or exists (select 1 from payment_refunds f where f.payment_session_id = s.id and f.status = 'pending')))),
+    (4, 'money or debts in wallets', exists (select 1 from wallets w where w.org_id = p_org_id
+      and (w.balance_nanos <> 0 or w.reserved_nanos <> 0)))
+  ) as n (place, words, is_there) where n.is_there;
+  if v_open is not null then
+    return v_open;
+  end if;
+  update organizations set suspended_at = now(), suspended_for = 'archived' where id = p_org_id and suspended_at is null;
+  update organizations set archived_at = now() where id = p_org_id and archived_at is null;
+  update tokens set revoked_at = clock_timestamp() where org_id = p_org_id and revoked_at is null;
+  update one_time_codes set expires_at = clock_timestamp()
+  where org_id = p_org_id and used_at is null and expires_at > clock_timestamp();
+  return '{}';
+end $$;
+
+-- Takes back the end of an organization, and the suspension that came with it; its keys stay revoked.
+create function unarchive_organization(p_org_id text) returns void language plpgsql as $$
+begin
+  perform lock_organization(p_org_id);
+  update organizations set suspended_at = null, suspended_for = null where id = p_org_id and suspended_at = archived_at;
+  update organizations set archived_at = null where id = p_org_id and archived_at is not null;
+end $$;

@@ -80,6 +80,8 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
 // What a migration made though it belongs to another noun.
 const elsewhere: Record<string, string> = {
   'table team_removals': '0070',
+  'function archive_organization': '0070',
+  'function unarchive_organization': '0070',
   'function decider_refusal': '0013',
   'table cost_tickets': '0010',
   'function open_ticket': '0010',

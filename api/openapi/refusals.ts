@@ -39,6 +39,7 @@ const own: Record<string, string> = {
   'post /v1/organizations/:id/teams/:team_id/allocate': transfers,
   'post /v1/organizations/:id/teams/:team_id/reclaim': transfers,
   'put /v1/admin/organizations/:id/wallet-settings': 'currency_in_use amount_too_large',
+  'post /v1/admin/organizations/:id/archive': 'organization_in_use',
   'post /v1/admin/model-pricing': prices,
   'put /v1/admin/model-pricing/:id': prices,
   'post /v1/admin/price-imports': 'prices_changed import_asks',

@@ -11,7 +11,10 @@ const one = z.strictObject({ id });
 const renamed = z.strictObject({ id, name });
 const listed = z.strictObject({
   q: search,
-  status: z.enum(['active', 'suspended']).optional().describe('Only those that are so.'),
+  status: z
+    .enum(['active', 'suspended', 'archived'])
+    .optional()
+    .describe('Only those that are so; absent: all that are not archived.'),
   ...listParts('name'),
 });
 const suspension = z.strictObject({
@@ -65,6 +68,27 @@ export const organizationRoutes = [
     answer: answers.organization,
   }),
   route({
+    method: 'post',
+    path: `${admin}/:id/archive`,
+    access: platformAdmin,
+    input: one,
+    handler: archive,
+    is_recorded: true,
+    summary:
+      'End an organization that has no money, holds, tickets or payments left: its keys and sessions end, and nobody reaches it.',
+    answer: shared.nothing,
+  }),
+  route({
+    method: 'post',
+    path: `${admin}/:id/unarchive`,
+    access: platformAdmin,
+    input: one,
+    handler: unarchive,
+    is_recorded: true,
+    summary: 'Take back the end of an organization: its people are there again, its keys stay revoked.',
+    answer: answers.organization,
+  }),
+  route({
     method: 'get',
     path: root,
     access: member,
@@ -100,6 +124,14 @@ function suspend({ db }: Ctx, { id: org_id, reason }: z.infer<typeof suspension>
 
 function unsuspend({ db }: Ctx, { id: org_id }: z.infer<typeof one>) {
   return organizations.suspend(db, org_id, null);
+}
+
+function archive({ db }: Ctx, { id: org_id }: z.infer<typeof one>) {
+  return organizations.archiveOrganization(db, org_id);
+}
+
+function unarchive({ db }: Ctx, { id: org_id }: z.infer<typeof one>) {
+  return organizations.unarchive(db, org_id);
 }
 
 async function getOrganization({ db, principal }: Ctx, input: z.infer<typeof one>) {

@@ -72,6 +72,7 @@ export function choices(
 ): Promise<Page<Issuer>> {
   const conditions = [
     living,
+    'not exists (select 1 from organizations o where o.id = i.org_id and o.archived_at is not null)',
     ...(id === undefined ? [] : ['i.id = :id']),
     ...(q === undefined ? [] : ['has_words(array[i.name, i.issuer], :q)']),
   ];

@@ -56,7 +56,7 @@ export function create(
 
 interface OrganizationFilter {
   q?: string | undefined;
-  status?: 'active' | 'suspended' | undefined;
+  status?: 'active' | 'suspended' | 'archived' | undefined;
 }
 
 /** All organizations, for the platform. */
@@ -66,8 +66,9 @@ export function list(
   request: ListRequest,
 ): Promise<Page<Organization> | Part<Organization>> {
   const conditions = [
-    'from organizations o where o.archived_at is null',
-    ...(status ? [`o.suspended_at is ${status === 'suspended' ? 'not ' : ''}null`] : []),
+    `from organizations o where o.archived_at is ${status === 'archived' ? 'not ' : ''}null`,
+    ...(status === 'suspended' ? ['o.suspended_at is not null'] : []),
+    ...(status === 'active' ? ['o.suspended_at is null'] : []),
   ];
   return listOf(
     db,
@@ -114,6 +115,25 @@ export async function suspend(
      where id = :id and (suspended_at is not null) <> :is_suspended`,
     { id, is_suspended: suspension !== null, reason: suspension?.reason ?? null },
   );
+  return get(trx, id);
+}
+
+/** Ends an organization and its keys; 409 `organization_in_use` names what stands in the way. */
+export async function archiveOrganization(trx: Db, id: string): Promise<void> {
+  await get(trx, id);
+  const sql = 'select archive_organization(:id) as open';
+  const { open } = await one<{ open: string[] }>(trx, sql, { id });
+  if (open.length === 0) return;
+  throw new AppError(
+    'organization_in_use',
+    `This organization has ${open.join(', ')}. Settle or move them first; suspend it meanwhile.`,
+    { param: 'id' },
+  );
+}
+
+/** Takes back the end of an organization; its keys stay revoked. A repeat changes nothing. */
+export async function unarchive(trx: Db, id: string): Promise<Organization> {
+  await many(trx, 'select unarchive_organization(:id)', { id });
   return get(trx, id);
 }
 

@@ -3,6 +3,7 @@ import { type Db, one } from '../../domain/sql';
 import type { CallApi, Tenant } from '../support/api';
 import { type Change, changesOfKeys } from './changes-of-keys';
 import { changesOfNotices } from './changes-of-notices';
+import { changesOfOrganizations } from './changes-of-organizations';
 import { changesOfPrices } from './changes-of-prices';
 import { changesOfProviderKeys } from './changes-of-provider-keys';
 import { makeRollout, plainConfig, reportGateway, stagedVersion } from './gateways/making';
@@ -40,7 +41,6 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
   };
   const newTeam = () => made(`${base}/teams`, { name: unique('T') });
   const newAgent = () => made(`${base}/agents`, { name: unique('A') });
-  const newOrganization = () => made('/v1/admin/organizations', { name: 'Acme' }, platform);
   const price = () => ({ provider: 'openai', model: unique('model'), input_per_1m: 1 });
   const newPrice = () => made('/v1/admin/model-pricing', price(), platform);
   const cap = {
@@ -90,20 +90,6 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
     'put /v1/admin/exchange-rates': {
       body: { rates: { EUR: 0.9 } },
       actions: ['exchange_rate.created'],
-    },
-    'post /v1/admin/organizations': { body: { name: 'Acme' }, actions: ['organization.created'] },
-    'post /v1/admin/organizations/:id/suspend': {
-      body: { reason: 'unpaid' },
-      of: newOrganization,
-      actions: ['organization.changed'],
-    },
-    'post /v1/admin/organizations/:id/unsuspend': {
-      of: async () => {
-        const id = await newOrganization();
-        await call('post', `/v1/admin/organizations/${id}/suspend`, { key: platform, body: {} });
-        return id;
-      },
-      actions: ['organization.changed'],
     },
     'patch /v1/organizations/:id': {
       body: async () => ({ name: unique('Org') }),
@@ -246,6 +232,7 @@ export function changesOf({ db, call, tenant, platform }: Makers): Record<string
     },
     ...changesOfKeys({ call, tenant }, newKey),
     ...changesOfNotices(db, tenant),
+    ...changesOfOrganizations(call, platform),
     ...changesOfPrices(call, platform),
     ...changesOfProviderKeys(db, tenant),
   };

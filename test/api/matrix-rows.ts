@@ -97,6 +97,8 @@ export const rows = read(`
   delete /v1/organizations/:id/members/:user_id/identities/:identity_id  401 401 403 200 403 200 404 200 403 401 401
   post /v1/admin/organizations/:id/suspend                      401 401 403 403 403 403 403 200 403 401 401
   post /v1/admin/organizations/:id/unsuspend                    401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/organizations/:id/archive                      401 401 403 403 403 403 403 200 403 401 401
+  post /v1/admin/organizations/:id/unarchive                    401 401 403 403 403 403 403 200 403 401 401
   patch /v1/organizations/:id                                   401 401 403 200 403 200 404 200 403 401 401
   get /v1/organizations/:id/teams/:team_id                      401 401 200 200 200 200 404 200 403 401 401
   patch /v1/organizations/:id/teams/:team_id                    401 401 403 200 403 200 404 200 403 401 401
