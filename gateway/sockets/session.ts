@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type RawData, WebSocket } from 'ws';
-import { AppError, tooMany } from '../../domain/errors';
+import { AppError } from '../../domain/errors';
 import { createRequestLog } from '../../runtime/request-log';
 import type { SocketSettings } from '../config/sockets';
 import { checkKeys } from '../wire/members';
@@ -9,6 +9,7 @@ import type { Arrival } from '../wire/read';
 import { readTo } from '../wire/unread';
 import { type Opened, SocketCall } from './frame-call';
 import { asked, laneOf } from './frames';
+import { bytesExceeded, streamsExceeded, tooSlow } from './refusals';
 import type { Link } from './response';
 import { watchUnfinished } from './unfinished';
 
@@ -33,9 +34,6 @@ interface Waiting {
   /** Its bytes count as those of a body that arrives. */
   arrival: Arrival;
 }
-
-// A lane, or a place in one, may be free again after so long.
-const PLACE_MS = 1_000;
 
 interface Ending {
   code: number;
@@ -74,7 +72,13 @@ export class SocketSession implements Link {
     this.pings = setInterval(() => void this.ping(), ping_ms).unref();
     this.lifetime = setTimeout(() => this.growOld(), lifetime_ms).unref();
     const { socket } = opened.request;
-    watchUnfinished({ ws, socket, arrival: opened.arrive() }, () => this.cutOff());
+    watchUnfinished(
+      { ws, socket, arrival: opened.arrive() },
+      {
+        onFull: () => this.cutOff(TOO_LARGE, bytesExceeded(this.arriving_limit_bytes)),
+        onSlow: () => this.cutOff(NOT_ALLOWED, tooSlow()),
+      },
+    );
     ws.on('message', (data, is_binary) => this.take(data, is_binary));
     ws.on('pong', () => {
       this.is_alive = true;
@@ -164,7 +168,7 @@ export class SocketSession implements Link {
       return;
     }
     const bytes = this.waiting_bytes + call.given.length;
-    const { body_limit_bytes, arriving_limit_bytes } = this.opened.gateway.snapshot.settings;
+    const { body_limit_bytes } = this.opened.gateway.snapshot.settings;
     const { waiting_max } = this.settings;
     if (this.waiting_frames >= waiting_max) throw streamsExceeded('waiting frames', waiting_max);
     if (bytes > body_limit_bytes)
@@ -173,11 +177,15 @@ export class SocketSession implements Link {
     try {
       arrival.take(call.given.length);
     } catch {
-      throw bytesExceeded(arriving_limit_bytes);
+      throw bytesExceeded(this.arriving_limit_bytes);
     }
     this.waiting_frames += 1;
     this.waiting_bytes = bytes;
     waiting.push({ call, arrival });
+  }
+
+  private get arriving_limit_bytes(): number {
+    return this.opened.gateway.snapshot.settings.arriving_limit_bytes;
   }
 
   private async run(first: SocketCall, lane: string): Promise<void> {
@@ -219,12 +227,11 @@ export class SocketSession implements Link {
   }
 
   /** A frame that is not whole cannot be refused alone: the socket ends with what runs on it. */
-  private cutOff(): void {
+  private cutOff(code: number, error: AppError): void {
     const { socket } = this.opened.request;
-    const error = bytesExceeded(this.opened.gateway.snapshot.settings.arriving_limit_bytes);
     new SocketCall(this.opened, undefined).refuse(error);
-    this.leave({ code: TOO_LARGE, error });
-    this.ws.close(TOO_LARGE, error.message);
+    this.leave({ code, error });
+    this.ws.close(code, error.message);
     // What still comes is dropped, so no close of the client is seen.
     socket.removeAllListeners('data').resume();
     socket.end();
@@ -272,20 +279,4 @@ export class SocketSession implements Link {
     for (const call of this.running) call.leave();
     this.steps = [];
   }
-}
-
-function streamsExceeded(what: string, limit: number): AppError {
-  return tooMany(
-    'websocket_stream_limit_reached',
-    `This connection has too many ${what}. Wait for an answer, or open another one.`,
-    { limit, resets_at: new Date(Date.now() + PLACE_MS) },
-  );
-}
-
-function bytesExceeded(limit: number): AppError {
-  return tooMany(
-    'websocket_stream_limit_reached',
-    'Frames that come or wait here have as many bytes as may be. Send fewer at one time.',
-    { limit, resets_at: new Date(Date.now() + PLACE_MS) },
-  );
 }

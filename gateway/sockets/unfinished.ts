@@ -1,9 +1,8 @@
 import type { Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
 import type { Arrival } from '../wire/read';
-
-// A ping or pong of a client has a short length and a mask before its data.
-const CONTROL_HEAD_BYTES = 6;
+import { MessageReader } from './message-reader';
 
 interface Watched {
   ws: WebSocket;
@@ -12,34 +11,77 @@ interface Watched {
   arrival: Arrival;
 }
 
+interface Heard {
+  /** There is no room for more of it. */
+  onFull(): void;
+  /** It does not come in the time that a body has. */
+  onSlow(): void;
+}
+
 /**
- * Counts the bytes of a frame that has begun to arrive and is not whole, in whatever pieces it
- * comes. Bytes that come in one read with the end of another frame are not counted: a socket that
- * waits for its answer has none. `onFull` hears that there is no room for more.
+ * Counts the bytes of a message that has begun to arrive and is not whole, in whatever frames and
+ * pieces it comes, and gives it the times of a body: so long without a byte, and so long in all.
+ * While the socket is not read, its client is not waited for.
  */
-export function watchUnfinished({ ws, socket, arrival }: Watched, onFull: () => void): void {
-  let unfinished = 0;
+export function watchUnfinished({ ws, socket, arrival }: Watched, { onFull, onSlow }: Heard): void {
+  const reader = new MessageReader();
   let counted = 0;
-  let is_whole = false;
-  const control = (data: Buffer): void => {
-    unfinished -= CONTROL_HEAD_BYTES + data.length;
+  let messages = 0;
+  let ends_at = 0;
+  let timer: NodeJS.Timeout | undefined;
+
+  const rest = (): void => {
+    clearTimeout(timer);
+    timer = undefined;
   };
   const forget = (): void => {
+    rest();
     arrival.end();
     counted = 0;
-    is_whole = true;
   };
-  ws.on('ping', control).on('pong', control).on('message', forget).on('close', forget);
+  const late = async (): Promise<void> => {
+    const before = reader.bytes;
+    const own = timer;
+    // What has come while this process was busy counts.
+    await nextTurn();
+    if (own === undefined || timer !== own) return;
+    if (!ws.isPaused && reader.bytes === before) {
+      rest();
+      onSlow();
+      return;
+    }
+    if (ws.isPaused) ends_at += arrival.idle_ms;
+    own.refresh();
+  };
+  /** The times of a message that goes on, from its first byte. */
+  const wait = (has_come: boolean): void => {
+    if (timer === undefined) {
+      ends_at = performance.now() + arrival.whole_ms;
+      timer = setTimeout(() => void late(), arrival.idle_ms).unref();
+    } else if (performance.now() > ends_at) {
+      rest();
+      onSlow();
+    } else if (has_come) timer.refresh();
+  };
+
+  ws.on('close', forget);
   // This comes behind the reader's own listener, which has told of the frames in these bytes.
   socket.on('data', (chunk: Buffer) => {
-    unfinished = is_whole ? 0 : Math.max(0, unfinished + chunk.length);
-    is_whole = false;
-    if (unfinished <= counted) return;
-    try {
-      arrival.take(unfinished - counted);
-      counted = unfinished;
-    } catch {
-      onFull();
+    reader.read(chunk);
+    if (reader.messages > messages) {
+      messages = reader.messages;
+      forget();
     }
+    const more = reader.bytes - counted;
+    if (reader.is_whole) return rest();
+    try {
+      if (more > 0) arrival.take(more);
+      counted = reader.bytes;
+    } catch {
+      rest();
+      onFull();
+      return;
+    }
+    wait(more > 0);
   });
 }
