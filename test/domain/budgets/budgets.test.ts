@@ -178,23 +178,31 @@ test.each(['refuse', 'ticket'] as const)(
     const { org_id } = org;
     await makeBudget(db, org, 100, { on_exceed });
     const told = async () =>
-      (await eventsOf(db, org_id, 'budget.threshold')).map(({ threshold_pct, used_nanos }) => [
-        threshold_pct,
-        Number(BigInt(String(used_nanos)) / TOKEN),
-      ]);
+      (await eventsOf(db, org_id, 'budget.threshold'))
+        .map(({ threshold_pct, used_nanos }) => ({
+          threshold_pct,
+          used: Number(BigInt(String(used_nanos)) / TOKEN),
+        }))
+        .sort((a, b) => a.used - b.used);
     for (const tokens of [180, 180])
       expect((await lanes.reserve(reserveBody(org_id, tokens, ownBody()))).code).not.toBeNull();
-    expect(await told()).toEqual([[100, 0]]);
+    expect(await told()).toEqual([{ threshold_pct: 100, used: 0 }]);
     for (const tokens of [50, 30, 20])
       expect((await lanes.reserve(reserveBody(org_id, tokens, ownBody()))).code).toBeNull();
     expect(await told()).toEqual([
-      [100, 0],
-      [50, 50],
-      [80, 80],
-      [100, 100],
+      { threshold_pct: 100, used: 0 },
+      { threshold_pct: 50, used: 50 },
+      { threshold_pct: 80, used: 80 },
+      { threshold_pct: 100, used: 100 },
     ]);
   },
 );
+
+/** The thresholds that were told; those of one call stand in no order. */
+async function toldOf(org_id: string): Promise<number[]> {
+  const told = await eventsOf(db, org_id, 'budget.threshold');
+  return told.map(({ threshold_pct }) => Number(threshold_pct)).sort((a, b) => a - b);
+}
 
 test('a call that passes several thresholds tells of each, once', async () => {
   const org = await makeFundedOrg(db, 10_000);
@@ -202,8 +210,7 @@ test('a call that passes several thresholds tells of each, once', async () => {
   await makeBudget(db, org, 100);
   for (const tokens of [10, 75, 1])
     expect((await lanes.reserve(reserveBody(org_id, tokens, ownBody()))).code).toBeNull();
-  const told = await eventsOf(db, org_id, 'budget.threshold');
-  expect(told.map(({ threshold_pct }) => threshold_pct)).toEqual([50, 80]);
+  expect(await toldOf(org_id)).toEqual([50, 80]);
 });
 
 test('a limit that is lowered below what is used tells of each threshold that it passes', async () => {
@@ -212,8 +219,7 @@ test('a limit that is lowered below what is used tells of each threshold that it
   const { id } = await makeBudget(db, org, 1_000);
   expect((await lanes.reserve(reserveBody(org_id, 85, ownBody()))).code).toBeNull();
   await budgets.update(db, org_id, id, { limit_nanos: 100n * TOKEN });
-  const told = await eventsOf(db, org_id, 'budget.threshold');
-  expect(told.map(({ threshold_pct }) => threshold_pct)).toEqual([50, 80]);
+  expect(await toldOf(org_id)).toEqual([50, 80]);
 });
 
 test('an API of the version before spends no more than a budget allows', async () => {
