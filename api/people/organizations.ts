@@ -85,7 +85,8 @@ export const organizationRoutes = [
     input: one,
     handler: unarchive,
     is_recorded: true,
-    summary: 'Take back the end of an organization: its people are there again, its keys stay revoked.',
+    summary:
+      'Take back the end of an organization: its people are there again, its keys stay revoked.',
     answer: answers.organization,
   }),
   route({

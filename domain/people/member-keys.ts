@@ -57,7 +57,11 @@ export function putSettings(
        max_budget_nanos = excluded.max_budget_nanos, budget_window = excluded.budget_window, allowed_models = excluded.allowed_models, max_days = excluded.max_days,
        updated_at = clock_timestamp()
      returning ${columns}`,
-    { ...given, org_id, budget_window: given.max_budget_nanos === null ? null : given.budget_window },
+    {
+      ...given,
+      org_id,
+      budget_window: given.max_budget_nanos === null ? null : given.budget_window,
+    },
   );
 }
 
@@ -65,7 +69,9 @@ type Bounds = Pick<NewToken, 'allowed_models' | 'max_budget_nanos' | 'expires_at
   Pick<Token, 'budget_window'>;
 
 /** What a member asks for; what is absent becomes all that the organization allows. */
-export type Asked = { [bound in keyof Omit<Bounds, 'budget_window'>]?: Bounds[bound] | undefined } & {
+export type Asked = {
+  [bound in keyof Omit<Bounds, 'budget_window'>]?: Bounds[bound] | undefined;
+} & {
   /** `life`, or null: the budget is for the life of the key. */
   budget_window?: Bounds['budget_window'] | 'life' | undefined;
 };

@@ -52,7 +52,7 @@ test('a budget that was raised to the end of the numbers is told as that', async
   await many(db, 'update budgets set raised_nanos = 9000000000000000000 where id = :id', { id });
   const { status, body } = await shown(world.url, key);
   expect(status).toBe(200);
-  expect(body.budgets).toMatchObject([{ id, limit: 9_223_372_036.854775807 }]);
+  expect(body.budgets).toMatchObject([{ id, limit: 9_223_372_036.854776 }]);
 });
 
 test('a key is told its budgets, the wallet that would pay, its limits and what is left of each', async () => {

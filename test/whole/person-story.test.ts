@@ -41,7 +41,12 @@ beforeAll(async () => {
   ({ call } = approvers);
   owner_key = await makeKey(db, org_id, { scopes: rolePermissions.owner });
   issuer_id = (
-    await did('post', '/v1/admin/issuers', await platformKey(db), issuerFor(idp, { org_id, team_id }))
+    await did(
+      'post',
+      '/v1/admin/issuers',
+      await platformKey(db),
+      issuerFor(idp, { org_id, team_id }),
+    )
   ).id;
   await did('put', `/v1/organizations/${org_id}/member-keys`, owner_key, { enabled: true });
   await did('post', '/v1/wallets/allocate', owner_key, { team_id, amount: 10 });

@@ -26,7 +26,8 @@ export function SignInForms({
 }) {
   const [words, setWords] = useState('');
   const [q] = useDebouncedValue(words.trim(), 300);
-  const path = q === '' ? '/api/session/issuers' : `/api/session/issuers?q=${encodeURIComponent(q)}`;
+  const path =
+    q === '' ? '/api/session/issuers' : `/api/session/issuers?q=${encodeURIComponent(q)}`;
   const { data, error } = useQuery({
     queryKey: [path],
     queryFn: ({ signal }) => send('GET', path, { signal }) as Promise<Issuers>,
@@ -57,7 +58,9 @@ export function SignInForms({
           onChange={(event) => setWords(event.currentTarget.value)}
         />
       )}
-      {is_search && issuers.length === 0 && <Text c="dimmed">Nothing is found by these words.</Text>}
+      {is_search && issuers.length === 0 && (
+        <Text c="dimmed">Nothing is found by these words.</Text>
+      )}
       {issuers.slice(0, SHOWN_MAX).map(({ id, name }) => (
         <Button key={id} onClick={() => void begin(id)} fullWidth>
           Sign in with {name}
