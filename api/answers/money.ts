@@ -230,7 +230,12 @@ export const constraint = z.strictObject({
   updated_at: time,
 });
 
-export const constraints = z.strictObject({ usage_constraints: z.array(constraint) });
+const standingConstraint = constraint.extend({
+  current_value: z.number().describe('What is used and held of it in the present window.'),
+  resets_at: time.describe('When that window ends.'),
+});
+
+export const constraints = z.strictObject({ usage_constraints: z.array(standingConstraint) });
 
 export const standings = z.strictObject({
   allowed: z.boolean().describe('False where a constraint with mode reject has no room.'),

@@ -57,7 +57,7 @@ export const constraintRoutes = [
     access: reading,
     input: ofAgent,
     handler: list,
-    summary: "An agent's usage constraints.",
+    summary: "An agent's usage constraints, as they stand in their windows.",
     answer: answers.constraints,
   }),
   route({
@@ -113,7 +113,7 @@ export const constraintRoutes = [
 
 async function list({ db, principal }: Ctx, input: z.infer<typeof ofAgent>) {
   await constraints.orgOfAgent(db, input.id, ownOrg(principal));
-  return { usage_constraints: await constraints.list(db, input.id) };
+  return { usage_constraints: await constraints.listStanding(db, input.id) };
 }
 
 async function create({ db, principal }: Ctx, { id: agent_id, ...given }: z.infer<typeof created>) {

@@ -30,11 +30,32 @@ interface Constraint extends ConstraintFields {
 const columns = `c.id, c.agent_id, c.constraint_type, c.provider, c.model_pattern, c.max_value::float8 as max_value,
   c.interval, c.enforcement_mode, c.created_at, c.updated_at`;
 
+// What is used and held of one in its window, in its own unit.
+const used = `case a.constraint_type when 'cost' then a.cost_nanos / 1e9::numeric else a.responses end`;
+
 /** An agent's constraints, oldest first. */
 export function list(db: Db, agent_id: string): Promise<Constraint[]> {
   return many<Constraint>(
     db,
     `select ${columns} from usage_constraints c where c.agent_id = :agent_id and c.archived_at is null order by c.id`,
+    { agent_id },
+  );
+}
+
+/** A constraint, and how it stands in its present window. */
+interface StandingConstraint extends Constraint {
+  /** What is used and held of it, in its own unit. */
+  current_value: number;
+  resets_at: Date;
+}
+
+/** An agent's constraints as they stand now, oldest first. */
+export function listStanding(db: Db, agent_id: string): Promise<StandingConstraint[]> {
+  return many<StandingConstraint>(
+    db,
+    `select ${columns}, ${used}::float8 as current_value, a.resets_at
+     from constraints_at(:agent_id, null, null, clock_timestamp()) as a
+     join usage_constraints c on c.id = a.id order by c.id`,
     { agent_id },
   );
 }
@@ -162,7 +183,7 @@ export async function check(
        a.resets_at
      from constraints_at(:agent_id, :provider, :model, clock_timestamp()) as a
      cross join lateral (select
-       case a.constraint_type when 'cost' then a.cost_nanos / 1e9::numeric else a.responses end as value,
+       ${used} as value,
        case a.constraint_type when 'cost' then :estimated_cost_nanos::numeric / 1e9::numeric else 1 end as more) as v`,
     { agent_id, provider, model, estimated_cost_nanos },
   );

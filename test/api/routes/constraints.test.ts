@@ -113,6 +113,10 @@ test('a cost cap counts open holds, is corrected by the settlement, and is exact
   const tenant = await capped({ constraint_type: 'cost', max_value: 0.000_01 });
   const { body: held } = await reserve(tenant, 6);
   expect(await valuesOf(tenant)).toEqual([0.000_006]);
+  const path = `/v1/agents/${tenant.agent_id}/usage-constraints`;
+  const { body: list } = await call('get', path, { key: tenant.owner_key });
+  const shown = { current_value: 0.000_006, resets_at: expect.stringMatching(/T00:00:00.000Z$/) };
+  expect(list.usage_constraints).toMatchObject([shown]);
   expect((await reserve(tenant, 5)).status).toBe(429);
   expect((await reserve(tenant, 4)).status).toBe(200);
   await settle(tenant, held.reservation_id, 1);
