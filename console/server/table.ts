@@ -1,3 +1,4 @@
+import { agentRows } from './rows/agents';
 import { chatRows } from './rows/chat';
 import { exportRows } from './rows/exports';
 import { keyRows } from './rows/keys';
@@ -18,6 +19,7 @@ export const rows: readonly Row[] = [
   ...exportRows,
   ...keyRows,
   ...peopleRows,
+  ...agentRows,
   ...operationRows,
   ...settingRows,
   ...setupRows,

@@ -14,6 +14,7 @@ export const screens = [
   '/chat',
   '/people',
   '/people?tab=teams',
+  '/agents',
   '/events',
   '/settings',
   '/settings?tab=budgets',

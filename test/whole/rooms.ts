@@ -143,10 +143,11 @@ export const web: Record<string, string> = {
   chat: 'api base fields parts payments',
   operations: 'api base parts session',
   people: 'api base fields parts session',
+  agents: 'api base fields keys parts people session',
   settings: 'api base fields parts session tickets',
   setup: 'api base fields keys parts session',
   screens:
-    'api base chat exports fields keys operations parts payments people prices requests session settings setup spend tickets wallets',
+    'agents api base chat exports fields keys operations parts payments people prices requests session settings setup spend tickets wallets',
   app: 'api base parts screens session tickets',
   theme: '',
   main: 'api app base theme',

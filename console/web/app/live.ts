@@ -14,12 +14,12 @@ interface Told {
 const concerns: readonly [begin: string, paths: string[]][] = [
   ['cost_ticket', ['/api/tickets', '/api/wallets', '/api/chat/tickets']],
   ['wallet', ['/api/wallets', '/api/me']],
-  ['reservation', ['/api/wallets']],
+  ['reservation', ['/api/wallets', '/api/agents']],
   ['payment', ['/api/payments', '/api/admin/payments', '/api/wallets', '/api/chat']],
   ['key', ['/api/keys', '/api/my-keys']],
   ['provider_key', ['/api/provider-keys']],
   ['budget', ['/api/budgets', '/api/tickets']],
-  ['request', ['/api/wallets', '/api/spend', '/api/requests']],
+  ['request', ['/api/wallets', '/api/spend', '/api/requests', '/api/agents']],
   ['gateway', ['/api/gateways']],
   ['export', ['/api/exports']],
 ];

@@ -90,6 +90,12 @@ export const screens: readonly Screen[] = [
     nav: { label: 'People', shown: inOrg },
   },
   {
+    path: '/agents',
+    load: async () => (await import('../screens/agents')).Agents,
+    nav: { label: 'Agents', shown: (me) => inOrg(me) && may(me, 'agents:read') },
+  },
+  { path: '/agents/$id', load: async () => (await import('../screens/agent')).Agent },
+  {
     path: '/events',
     load: async () => (await import('../screens/operations/events')).Events,
     nav: {

@@ -18,10 +18,13 @@ const team = { label: 'Team', description: 'Its wallet pays, and its admins deci
 /** Makes a gateway key: for yourself, or for the organization if you may. */
 export function CreateDialog({
   opened,
+  agent,
   onClose,
   onMade,
 }: {
   opened: boolean;
+  /** The agent whose calls it makes; undefined: of none, or of the one that each call names. */
+  agent?: Found | undefined;
   onClose: () => void;
   onMade: (made: NewKey) => void;
 }) {
@@ -58,10 +61,13 @@ export function CreateDialog({
       max_budget: typed ?? null,
       expires_at: expiryOf(life ?? ''),
     };
+    const agent_id = agent?.id ?? null;
     const of = { myself: me.user?.user_id, member: member?.id, organization: undefined }[whose];
     const user_id = of ?? null;
     const made = is_manager
-      ? await call('POST /api/keys', { body: { ...body, user_id, token_type: 'gateway' } })
+      ? await call('POST /api/keys', {
+          body: { ...body, user_id, agent_id, token_type: 'gateway' },
+        })
       : await call('POST /api/my-keys', { body });
     void refresh('/api/keys', '/api/my-keys');
     onClose();
@@ -70,7 +76,7 @@ export function CreateDialog({
   };
   return (
     <FormModal
-      title="A new key for the gateway"
+      title={agent ? `A new key of ${agent.name}` : 'A new key for the gateway'}
       opened={opened}
       onClose={onClose}
       submit={submit}

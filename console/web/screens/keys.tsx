@@ -1,25 +1,23 @@
-import { Button, Group, Progress, Select, Text } from '@mantine/core';
+import { Button, CloseIcon, Group, Select, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
-import type { Answer } from '../api/client';
+import { type ReactNode, useState } from 'react';
+import { call } from '../api/client';
 import { reading } from '../api/queries';
+import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
 import { FilterInput } from '../fields/filter-input';
 import { oneOf, text, useFilters } from '../fields/filters';
 import { RevokeDialog, RotateDialog } from '../keys/change';
 import { ChangeDialog } from '../keys/change-key';
+import { type Key, keyColumns, keyCsv } from '../keys/columns';
 import { CreateDialog } from '../keys/create';
 import { type NewKey, ShownOnce } from '../keys/shown-once';
-import { State } from '../parts/badge';
-import { type Column, DataTable } from '../parts/data-table';
-import { Money, moneyText } from '../parts/money';
-import { Name, PersonName } from '../parts/names';
+import { CsvButton } from '../parts/csv';
+import { DataTable } from '../parts/data-table';
+import { useNamesOf } from '../parts/names';
 import { Page } from '../parts/page';
 import { Empty } from '../parts/states';
-import { Time } from '../parts/time';
-import { may, useMe } from '../session/me';
-
-type Key = Answer<'GET /api/keys'>['tokens'][number];
+import { may, useCurrency, useMe } from '../session/me';
 
 const sorts = ['-created_at', 'expires_at', 'name'] as const;
 const shape = {
@@ -27,6 +25,7 @@ const shape = {
   status: oneOf('active', 'expired', 'revoked'),
   type: oneOf('gateway', 'access'),
   sort: oneOf(...sorts),
+  agent_id: text,
   cursor: text,
 };
 type Filters = ReturnType<typeof useFilters<typeof shape>>;
@@ -48,7 +47,7 @@ export function Keys() {
   const [revoking, setRevoking] = useState<string>();
   const [rotating, setRotating] = useState<string>();
   const [changing, setChanging] = useState<Key>();
-  const currency = me.wallets[0]?.currency ?? 'USD';
+  const currency = useCurrency();
   return (
     <Page
       title="Keys"
@@ -61,13 +60,15 @@ export function Keys() {
           their own.
         </Text>
       )}
-      <FilterBar filters={filters} set={set} is_manager={is_manager} />
+      <FilterBar filters={filters} set={set} is_manager={is_manager}>
+        <CsvButton file="keys" read={reader(filters, is_manager)} columns={keyCsv(currency)} />
+      </FilterBar>
       <DataTable
         label="Keys"
         query={query}
         itemsOf={({ tokens }) => tokens}
         keyOf={({ id }) => id}
-        columns={columnsOf(currency, is_manager)}
+        columns={keyColumns(currency, is_manager)}
         cursor={filters.cursor}
         onCursor={(cursor) => set({ cursor })}
         empty={<Empty title="No keys">A key lets a program call models through the gateway.</Empty>}
@@ -105,85 +106,47 @@ export function Keys() {
   );
 }
 
-function useKeys(
-  { q, status = 'active', type, sort, cursor = 'first' }: Filters[0],
-  is_manager: boolean,
-) {
-  const asked = { q, status, cursor, per_page: 50, sort: sort ?? '-created_at' } as const;
+/** What the filters ask for: of all keys, and of one's own. */
+function askedOf({ q, status = 'active', type, sort = '-created_at', agent_id }: Filters[0]) {
+  const own = { q, status, sort } as const;
+  return { own, all: { ...own, type, agent_id } };
+}
+
+function useKeys(filters: Filters[0], is_manager: boolean) {
+  const asked = askedOf(filters);
+  const page = { cursor: filters.cursor ?? 'first', per_page: 50 };
   const all = useQuery({
-    ...reading('GET /api/keys', { query: { ...asked, type } }),
+    ...reading('GET /api/keys', { query: { ...asked.all, ...page } }),
     enabled: is_manager,
   });
-  const own = useQuery({ ...reading('GET /api/my-keys', { query: asked }), enabled: !is_manager });
+  const own = useQuery({
+    ...reading('GET /api/my-keys', { query: { ...asked.own, ...page } }),
+    enabled: !is_manager,
+  });
   return is_manager ? all : (own as unknown as typeof all);
 }
 
-function columnsOf(currency: string, is_manager: boolean): Column<Key>[] {
-  const columns: Column<Key>[] = [
-    {
-      title: 'Name',
-      cell: ({ name, prefix }) => (
-        <span className="wrap">
-          {name} <br />
-          <code>{prefix}…</code>
-        </span>
-      ),
-    },
-    {
-      title: 'Of',
-      cell: ({ user_id, team_id }) => {
-        if (user_id) return <PersonName id={user_id} />;
-        return team_id ? <Name id={team_id} /> : <span>the organization</span>;
-      },
-    },
-    { title: 'Budget', cell: (key) => <Budget token={key} currency={currency} /> },
-    {
-      title: 'Models',
-      cell: ({ allowed_models }) => (
-        <span className="wrap">{allowed_models?.join(', ') ?? 'every model'}</span>
-      ),
-    },
-    { title: 'Ends', cell: ({ expires_at }) => <Time at={expires_at} /> },
-    { title: 'Last used', cell: ({ last_used_at }) => <Time at={last_used_at} /> },
-    {
-      title: 'State',
-      cell: ({ status }) => <State word={status} kind={status === 'active' ? 'good' : 'neutral'} />,
-    },
-  ];
-  return is_manager ? columns : columns.filter(({ title }) => title !== 'Of');
-}
-
-function Budget({ token, currency }: { token: Key; currency: string }) {
-  if (token.token_type === 'access') return <span>–</span>;
-  const used = token.budget_used ?? token.spent;
-  if (token.max_budget === null)
-    return (
-      <span>
-        <Money amount={token.spent} currency={currency} /> spent
-      </span>
-    );
-  const share = token.max_budget === 0 ? 100 : Math.min(100, (used / token.max_budget) * 100);
-  const words = `${moneyText(used, currency)} of ${moneyText(token.max_budget, currency)}`;
-  return (
-    <div>
-      <Text size="sm" className="figures">
-        <Money amount={used} currency={currency} /> of{' '}
-        <Money amount={token.max_budget} currency={currency} />
-        {token.budget_window ? ` a ${token.budget_window}` : ''}
-      </Text>
-      <Progress value={share} size="sm" aria-label={words} color={share >= 90 ? 'red' : 'indigo'} />
-    </div>
-  );
+function reader(filters: Filters[0], is_manager: boolean): ReadPart<Key> {
+  const asked = askedOf(filters);
+  return async (cursor = 'first') => {
+    const page = { cursor, per_page: PART_ROWS };
+    const answer = is_manager
+      ? await call('GET /api/keys', { query: { ...asked.all, ...page } })
+      : await call('GET /api/my-keys', { query: { ...asked.own, ...page } });
+    return { items: answer.tokens as readonly Key[], next: nextOf(answer) };
+  };
 }
 
 function FilterBar({
   filters,
   set,
   is_manager,
+  children,
 }: {
   filters: Filters[0];
   set: Filters[1];
   is_manager: boolean;
+  children: ReactNode;
 }) {
   return (
     <Group gap="xs" align="flex-end">
@@ -223,6 +186,26 @@ function FilterBar({
         allowDeselect={false}
         w={150}
       />
+      {is_manager && filters.agent_id && (
+        <OfAgent id={filters.agent_id} onClear={() => set({ agent_id: undefined })} />
+      )}
+      {children}
     </Group>
+  );
+}
+
+/** Says that only keys of one agent are shown; pressed, it shows all again. */
+function OfAgent({ id, onClear }: { id: string; onClear: () => void }) {
+  const name = useNamesOf([id]).get(id) ?? id;
+  return (
+    <Button
+      variant="light"
+      className="wrap"
+      aria-label={`Agent: ${name}, take this filter away`}
+      onClick={onClear}
+      rightSection={<CloseIcon size="0.8em" aria-hidden="true" />}
+    >
+      {`Agent: ${name}`}
+    </Button>
   );
 }

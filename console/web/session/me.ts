@@ -61,6 +61,24 @@ export function decidesTickets(me: Me): boolean {
   return may(me, 'org:billing') || ledTeams(me).length > 0;
 }
 
+/** Stands for the currency while it is not known: ISO 4217 says "no currency" by it. */
+const NO_CURRENCY = 'XXX';
+
+/**
+ * The currency of the organization that is looked at. Its members are told with who they are; an
+ * operator, who is no member, asks for it.
+ */
+export function useCurrency(): string {
+  const { acting_org, memberships } = useMe();
+  const own = memberships.find(({ org_id }) => org_id === acting_org)?.currency;
+  const { data } = useQuery({
+    ...reading('GET /api/organizations/:id', { names: { id: acting_org ?? '' } }),
+    enabled: acting_org !== null && own === undefined,
+    staleTime: 300_000,
+  });
+  return own ?? data?.currency ?? NO_CURRENCY;
+}
+
 /**
  * The zone in which times are shown: that in which the organization reports, or UTC if this browser
  * does not know it.

@@ -13,7 +13,7 @@ import { AppLink } from '../parts/link';
 import { Money, moneyText } from '../parts/money';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
-import { may, useMe } from '../session/me';
+import { may, useCurrency, useMe } from '../session/me';
 import { ownerWords } from '../tickets/words';
 import { type Budget, BudgetDialog } from './budget-dialogs';
 
@@ -58,7 +58,7 @@ export function Budgets({
 }) {
   const me = useMe();
   const is_manager = may(me, 'org:billing');
-  const currency = me.wallets[0]?.currency ?? 'USD';
+  const currency = useCurrency();
   const { q, owner_type, cursor = 'first' } = filters;
   const query = useQuery(
     reading('GET /api/budgets', { query: { q, owner_type, cursor, per_page: 50 } }),

@@ -7,7 +7,7 @@ import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { TeamSelect } from '../fields/team-select';
 import { FormModal } from '../parts/form-modal';
-import { useMe } from '../session/me';
+import { useCurrency } from '../session/me';
 
 export type ApprovalRule = Answer<'GET /api/approval-rules'>['approval_rules'][number];
 
@@ -26,8 +26,8 @@ export function RuleDialog({
   rule?: ApprovalRule | undefined;
   onClose: () => void;
 }) {
-  const { wallets } = useMe();
-  const currency = rule?.currency ?? wallets[0]?.currency ?? 'USD';
+  const own_currency = useCurrency();
+  const currency = rule?.currency ?? own_currency;
   const [name, setName] = useState('');
   const [team_id, setTeam] = useState<string | null>(null);
   const [per_call, setPerCall] = useState<number | string>('');
