@@ -28,6 +28,16 @@ test.each([
   },
 );
 
+test.each([
+  [7, 9, [3, 6, 7]],
+  [7, 5, [3, 5]],
+  [0, 9, [0]],
+])('of %s rows, at most %s, is told how many were read so far', async (count, most, told) => {
+  const heard: number[] = [];
+  await readWhole(listOf(count), { most, onRows: (rows) => heard.push(rows) });
+  expect(heard).toEqual(told);
+});
+
 test('whoever leaves the page stops the reading', async () => {
   const leaving = new AbortController();
   const read: ReadPart<number> = async (place) => {

@@ -16,12 +16,16 @@ export const ROWS_MAX = 10_000;
 export const PART_ROWS = 200;
 
 /**
- * All rows of a list, as it stands, at most `most`; `is_whole` is false if there are more. Stops
- * with what it throws when `signal` aborts.
+ * All rows of a list, as it stands, at most `most`; `is_whole` is false if there are more. `onRows`
+ * hears after each page how many there are. Stops with what it throws when `signal` aborts.
  */
 export async function readWhole<Item>(
   read: ReadPart<Item>,
-  { most = ROWS_MAX, signal }: { most?: number; signal?: AbortSignal } = {},
+  {
+    most = ROWS_MAX,
+    signal,
+    onRows,
+  }: { most?: number; signal?: AbortSignal; onRows?: (count: number) => void } = {},
 ): Promise<{ items: Item[]; is_whole: boolean }> {
   const items: Item[] = [];
   let place: string | undefined;
@@ -29,6 +33,7 @@ export async function readWhole<Item>(
     const part = await read(place);
     signal?.throwIfAborted();
     items.push(...part.items);
+    onRows?.(Math.min(items.length, most));
     if (part.next === null) return { items: items.slice(0, most), is_whole: items.length <= most };
     if (items.length >= most) return { items: items.slice(0, most), is_whole: false };
     place = part.next;

@@ -1,8 +1,8 @@
 import { Progress, Text } from '@mantine/core';
 import type { Answer } from '../api/client';
+import type { AnyColumn } from '../base/csv';
 import { decimalText } from '../base/decimals';
 import { State } from '../parts/badge';
-import type { CsvColumn, NameColumn } from '../parts/csv';
 import type { Column } from '../parts/data-table';
 import { Money, moneyText } from '../parts/money';
 import { Name, PersonName } from '../parts/names';
@@ -84,7 +84,7 @@ function Budget({ token, currency }: { token: Key; currency: string }) {
 const amountText = (amount: number | null) => (amount === null ? null : decimalText(amount));
 
 /** What a file says of keys; never their values, which nobody knows. */
-export function keyCsv(currency: string): (CsvColumn<Key> | NameColumn<Key>)[] {
+export function keyCsv(currency: string): AnyColumn<Key>[] {
   return [
     { title: 'id', text: ({ id }) => id },
     { title: 'name', text: ({ name }) => name },

@@ -3,25 +3,16 @@ import { notifications } from '@mantine/notifications';
 import { useEffect, useRef, useState } from 'react';
 import { namesOf } from '../api/names';
 import { type ReadPart, ROWS_MAX, readWhole } from '../api/whole';
+import { type AnyColumn, type CsvColumn, csvText } from '../base/csv';
+import { locale } from '../base/locale';
 import { act } from './act';
 import { saveFile } from './file-link';
 
-export interface CsvColumn<Item> {
-  title: string;
-  text: (item: Item) => string | null;
-}
-
-/** A column of names, of the ids that another column says. */
-export interface NameColumn<Item> {
-  title: string;
-  name_of: (item: Item) => string | null;
-}
-
-type AnyColumn<Item> = CsvColumn<Item> | NameColumn<Item>;
+const LEFT_OUT = `A file has at most ${ROWS_MAX} rows, and there are more. Narrow the filters, or make an export.`;
 
 /**
  * Keeps all rows that the filters find, not only the page that is shown, as a file of
- * comma-separated values (RFC 4180).
+ * comma-separated values. Says how many were read while it reads, and how many the file has.
  */
 export function CsvButton<Item>({
   file,
@@ -34,7 +25,7 @@ export function CsvButton<Item>({
   /** Reads a page of the list with the filters that stand there. */
   read: ReadPart<Item>;
 }) {
-  const [is_reading, setReading] = useState(false);
+  const [count, setCount] = useState<number>();
   const left = useRef(new AbortController());
   useEffect(() => {
     const leaving = new AbortController();
@@ -43,26 +34,31 @@ export function CsvButton<Item>({
   }, []);
   const keep = async () => {
     const { signal } = left.current;
-    setReading(true);
+    setCount(0);
     try {
-      const { items, is_whole } = await readWhole(read, { signal });
+      const { items, is_whole } = await readWhole(read, { signal, onRows: setCount });
       const named = await withNames(columns, items);
       signal.throwIfAborted();
       saveFile(`${file}.csv`, new Blob([csvText(named, items)], { type: 'text/csv' }));
-      if (!is_whole)
-        notifications.show({
-          title: `The file has the first ${ROWS_MAX} rows`,
-          message: 'Narrow the filters, or make an export, which has all of them.',
-        });
+      const rows = rowWords(items.length);
+      notifications.show(
+        is_whole
+          ? { message: `${file}.csv has ${rows}.` }
+          : { title: `${file}.csv has the first ${rows}`, message: LEFT_OUT, autoClose: false },
+      );
     } catch (error) {
       if (!signal.aborted) throw error;
     } finally {
-      setReading(false);
+      setCount(undefined);
     }
   };
   return (
-    <Button variant="default" loading={is_reading} onClick={() => void act(keep)}>
-      CSV of all rows
+    <Button
+      variant="default"
+      aria-busy={count !== undefined}
+      onClick={() => count === undefined && void act(keep)}
+    >
+      {count === undefined ? 'CSV of all rows' : `${rowWords(count)} read…`}
     </Button>
   );
 }
@@ -83,21 +79,9 @@ async function withNames<Item>(
   });
 }
 
-// Spreadsheets read a file without it in the alphabet of their country.
-const BYTE_ORDER_MARK = '\ufeff';
+const number = new Intl.NumberFormat(locale);
 
-/** Rows as a file of comma-separated values, under their titles. */
-export function csvText<Item>(columns: readonly CsvColumn<Item>[], items: readonly Item[]): string {
-  const lines = [
-    columns.map(({ title }) => title),
-    ...items.map((item) => columns.map(({ text }) => text(item) ?? '')),
-  ];
-  return `${BYTE_ORDER_MARK}${lines.map((cells) => cells.map(cellText).join(',')).join('\r\n')}\r\n`;
-}
-
-/** A cell; what a spreadsheet would take for a formula is marked as text. */
-function cellText(text: string): string {
-  const is_number = /^-?\d+(\.\d+)?$/.test(text);
-  const safe = /^[=+\-@＝＋－＠\t\r\n]/.test(text) && !is_number ? `'${text}` : text;
-  return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+/** `1 row`, `1,234 rows` */
+function rowWords(count: number): string {
+  return count === 1 ? '1 row' : `${number.format(count)} rows`;
 }

@@ -4,6 +4,11 @@ import { serverNow } from '../base/clock';
 // `2~2026-11-30T17:00:00.000Z`: the page, and as of when, so that pages do not shift while rows are
 // added.
 
+/** The first page as of now: what is added later is on none of the pages that follow it. */
+export function firstPlace(): string {
+  return `1~${new Date(serverNow()).toISOString()}`;
+}
+
 /** What of a place such a list is asked for. */
 export function pageAt(cursor: string | undefined): { page: number; as_of?: string } {
   const [page, as_of] = (cursor ?? '').split('~');

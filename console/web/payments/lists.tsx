@@ -6,23 +6,24 @@ import { type Answer, call } from '../api/client';
 import { reading } from '../api/queries';
 import { PART_ROWS, type ReadPart } from '../api/whole';
 import { beginOf, isDay } from '../base/days';
-import { trimmed } from '../base/decimals';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
-import { CsvButton, type CsvColumn, type NameColumn } from '../parts/csv';
+import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
 import { OrgName, PersonName } from '../parts/names';
-import { pageAt, withNext } from '../parts/pages';
+import { firstPlace, pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { useZone } from '../session/me';
+import { adminPaymentCsv, paymentCsv } from './csv';
 import type { PaymentFilters, SetPaymentFilters } from './filters';
 import { ResolveDialog } from './resolve';
 import {
   type AdminPayment,
   isToDecide,
+  type Listed,
   providerWords,
   type Status,
   standing,
@@ -30,7 +31,6 @@ import {
   statuses,
 } from './words';
 
-type Listed = Answer<'GET /api/payments/history'>['sessions'][number];
 type Webhook = Answer<'GET /api/admin/payments/webhooks'>['webhooks'][number];
 interface ListProps {
   filters: PaymentFilters;
@@ -97,7 +97,7 @@ export function History({ filters, set, is_own }: ListProps & { is_own: boolean 
   });
   const navigate = useNavigate();
   const shown = is_own ? own : all;
-  const read: ReadPart<Listed> = async (place) => {
+  const read: ReadPart<Listed> = async (place = firstPlace()) => {
     const part = { ...askedOf({ ...filters, cursor: place }, zone), per_page: PART_ROWS };
     const answer = is_own
       ? await call('GET /api/payments/sessions', { query: part })
@@ -108,7 +108,7 @@ export function History({ filters, set, is_own }: ListProps & { is_own: boolean 
   return (
     <>
       <Group justify="flex-end">
-        <CsvButton file="payments" read={read} columns={csv} />
+        <CsvButton file="payments" read={read} columns={paymentCsv} />
       </Group>
       <DataTable
         label="Payments"
@@ -124,18 +124,6 @@ export function History({ filters, set, is_own }: ListProps & { is_own: boolean 
     </>
   );
 }
-
-const csv: (CsvColumn<Listed> | NameColumn<Listed>)[] = [
-  { title: 'id', text: ({ id }) => id },
-  { title: 'created_at', text: ({ created_at }) => created_at },
-  { title: 'amount', text: ({ amount }) => trimmed(amount.toFixed(9)) },
-  { title: 'currency', text: ({ currency }) => currency },
-  { title: 'status', text: ({ status }) => status },
-  { title: 'user_id', text: ({ user_id }) => user_id },
-  { title: 'user_name', name_of: ({ user_id }) => user_id },
-  { title: 'provider', text: ({ provider }) => provider },
-  { title: 'provider_order_id', text: ({ provider_order_id }) => provider_order_id },
-];
 
 const columns: Column<Listed>[] = [
   { title: 'Begun', cell: ({ created_at }) => <Time at={created_at} /> },
@@ -157,18 +145,33 @@ const columns: Column<Listed>[] = [
 /** The payments of all organizations, or of the one that is looked at. */
 export function AllPayments({ filters, set, is_failed }: ListProps & { is_failed: boolean }) {
   const [deciding, setDeciding] = useState<AdminPayment>();
-  const asked = askedOf(filters, useZone());
+  const zone = useZone();
+  const asked = (place: string | undefined) => {
+    const all = askedOf({ ...filters, cursor: place }, zone);
+    return is_failed ? { ...all, status: 'failed' as const } : all;
+  };
   const query = useQuery({
-    ...reading('GET /api/admin/payments', {
-      query: is_failed ? { ...asked, status: 'failed' } : asked,
-    }),
+    ...reading('GET /api/admin/payments', { query: asked(filters.cursor) }),
     select: withNext<Answer<'GET /api/admin/payments'>>(filters.cursor),
   });
+  const read: ReadPart<AdminPayment> = async (place = firstPlace()) => {
+    const part = { ...asked(place), per_page: PART_ROWS };
+    const answer = await call('GET /api/admin/payments', { query: part });
+    const { sessions, next } = withNext<typeof answer>(place)(answer);
+    return { items: sessions, next };
+  };
   const navigate = useNavigate();
   const open = ({ id, created_at: made }: AdminPayment) =>
     void navigate({ to: `/payments/${id}`, search: { made } as never });
   return (
     <>
+      <Group justify="flex-end">
+        <CsvButton
+          file={is_failed ? 'failed-payments' : 'payments'}
+          read={read}
+          columns={adminPaymentCsv}
+        />
+      </Group>
       <DataTable
         label={is_failed ? 'Payments that failed' : 'Payments'}
         query={query}

@@ -1,6 +1,8 @@
 import type { Answer } from '../api/client';
 
 export type Payment = Answer<'GET /api/payments/sessions/:id'>;
+/** A payment in the list of an organization. */
+export type Listed = Answer<'GET /api/payments/history'>['sessions'][number];
 /** The same as a platform admin sees it, with what the provider took and said. */
 export type AdminPayment = Answer<'GET /api/admin/payments'>['sessions'][number];
 

@@ -1,5 +1,5 @@
 import type { Answer } from '../api/client';
-import { trimmed } from '../base/decimals';
+import { decimalText, trimmed } from '../base/decimals';
 
 export type Price = Answer<'GET /api/prices'>['models'][number];
 
@@ -39,7 +39,7 @@ export function isNeeded(name: Amount): boolean {
 
 /** An amount of a price, to its last digit. */
 export function amountText(amount: number): string {
-  return trimmed(amount.toFixed(9));
+  return decimalText(amount);
 }
 
 /** What a price says beside tokens of text: `0.006 for a minute of audio`. */
