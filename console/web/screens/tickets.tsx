@@ -1,11 +1,14 @@
 import { Button, Checkbox, Group, Select, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { useEffect, useState } from 'react';
+import { type ReactNode, useEffect, useState } from 'react';
+import { call } from '../api/client';
 import { reading } from '../api/queries';
+import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
 import { serverNow } from '../base/clock';
 import { FilterInput } from '../fields/filter-input';
 import { oneOf, text, useFilters } from '../fields/filters';
+import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { AppLink, LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
@@ -14,6 +17,7 @@ import { Empty } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
 import { decidesTickets, may, useMe } from '../session/me';
 import { BulkDecision } from '../tickets/bulk';
+import { ticketCsv } from '../tickets/csv';
 import { ApproveDialog, DenyDialog } from '../tickets/decide';
 import { type CostTicket, missingWords, TicketState } from '../tickets/words';
 
@@ -35,27 +39,31 @@ export function Tickets() {
   const bills = may(me, 'org:billing');
   const is_all = bills || filters.whose === 'all';
   const status = filters.status ?? 'open';
+  const asked = {
+    ...(status === 'all' ? {} : { status }),
+    ...(is_mine ? { mine: 'true' as const } : {}),
+    ...(is_mine || is_all ? {} : { approvable: 'true' as const }),
+    cause: filters.cause,
+    q: filters.q,
+  };
   const query = useQuery({
     ...reading('GET /api/tickets', {
-      query: {
-        ...(status === 'all' ? {} : { status }),
-        ...(is_mine ? { mine: 'true' } : {}),
-        ...(is_mine || is_all ? {} : { approvable: 'true' }),
-        cause: filters.cause,
-        q: filters.q,
-        cursor: filters.cursor ?? 'first',
-        per_page: 50,
-      },
+      query: { ...asked, cursor: filters.cursor ?? 'first', per_page: 50 },
     }),
     refetchInterval: 30_000,
   });
+  const read: ReadPart<CostTicket> = async (place = 'first') => {
+    const page = { cursor: place, per_page: PART_ROWS };
+    const answer = await call('GET /api/tickets', { query: { ...asked, ...page } });
+    return { items: answer.tickets, next: nextOf(answer) };
+  };
   const [approving, setApproving] = useState<CostTicket>();
   const [denying, setDenying] = useState<CostTicket>();
   const [chosen, setChosen] = useState<ReadonlyMap<string, CostTicket>>(new Map());
   // What is not shown any more is not decided about.
-  const asked = JSON.stringify(filters);
+  const list = JSON.stringify(filters);
   // biome-ignore lint/correctness/useExhaustiveDependencies: with each other list.
-  useEffect(() => setChosen(new Map()), [asked]);
+  useEffect(() => setChosen(new Map()), [list]);
   const navigate = useNavigate();
   const may_decide = (ticket: CostTicket) =>
     decides && !is_mine && (bills || !is_all) && ticket.status === 'open';
@@ -77,7 +85,9 @@ export function Tickets() {
         )
       }
     >
-      <Filters {...{ filters, set, decides, bills }} />
+      <Filters {...{ filters, set, decides, bills }}>
+        <CsvButton file="tickets" read={read} columns={ticketCsv} />
+      </Filters>
       <BulkDecision
         chosen={chosen}
         shown={(query.data?.tickets ?? []).filter(may_decide)}
@@ -184,11 +194,13 @@ function Filters({
   set,
   decides,
   bills,
+  children,
 }: {
   filters: ReturnType<typeof useFilters<typeof shape>>[0];
   set: ReturnType<typeof useFilters<typeof shape>>[1];
   decides: boolean;
   bills: boolean;
+  children: ReactNode;
 }) {
   return (
     <Group gap="xs" align="flex-end">
@@ -235,6 +247,7 @@ function Filters({
         onFilter={(q) => set({ q })}
         w={200}
       />
+      {children}
     </Group>
   );
 }

@@ -1,10 +1,9 @@
-import { Group, Select, Stack, Tabs } from '@mantine/core';
+import { Group, Stack, Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import type { Answer } from '../api/client';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
-import { FilterInput } from '../fields/filter-input';
 import { oneOf, text, useFilters } from '../fields/filters';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
@@ -17,34 +16,16 @@ import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
 import { may, useMe } from '../session/me';
+import { entryTypes, Ledger } from '../wallets/ledger';
 import { ThresholdButton } from '../wallets/threshold';
 import { standing } from '../wallets/words';
 import { useThreshold } from './wallets';
 
-type Entry = Answer<'GET /api/wallets/:id/transactions'>['transactions'][number];
 type Hold = Answer<'GET /api/wallets/:id/reservations'>['reservations'][number];
 
-const types = [
-  'credit',
-  'reservation',
-  'settlement',
-  'allocation_in',
-  'allocation_out',
-  'payment_credit',
-  'payment_refund',
-] as const;
-const words: Record<(typeof types)[number], string> = {
-  credit: 'Credited by hand',
-  reservation: 'Held for a call',
-  settlement: 'Call settled',
-  allocation_in: 'Received',
-  allocation_out: 'Given away',
-  payment_credit: 'Top-up',
-  payment_refund: 'Refund',
-};
 const shape = {
   tab: oneOf('ledger', 'holds'),
-  type: oneOf(...types),
+  type: oneOf(...entryTypes),
   model: text,
   request_id: text,
   cursor: text,
@@ -112,109 +93,6 @@ type FilterProps = {
   filters: ReturnType<typeof useFilters<typeof shape>>[0];
   set: ReturnType<typeof useFilters<typeof shape>>[1];
 };
-
-function Ledger({ id, currency, filters, set }: { id: string; currency: string } & FilterProps) {
-  const { type, model, request_id, cursor = 'first' } = filters;
-  const query = useQuery(
-    reading('GET /api/wallets/:id/transactions', {
-      names: { id },
-      query: { type, model, request_id, cursor, per_page: 50 },
-    }),
-  );
-  return (
-    <Stack>
-      <Group gap="xs" align="flex-end">
-        <Select
-          label="Kind"
-          placeholder="any"
-          data={types.map((value) => ({ value, label: words[value] }))}
-          value={type ?? null}
-          onChange={(value) => set({ type: (value ?? undefined) as 'credit' | undefined })}
-          clearable
-          clearButtonProps={{ 'aria-label': 'Show entries of any kind' }}
-          w={180}
-        />
-        <FilterInput
-          label="Model"
-          value={model}
-          onFilter={(words) => set({ model: words })}
-          w={180}
-        />
-        <FilterInput
-          label="Call"
-          placeholder="req_…"
-          value={request_id}
-          onFilter={(words) => set({ request_id: words })}
-          w={180}
-        />
-      </Group>
-      <DataTable
-        label="Ledger"
-        query={query}
-        itemsOf={({ transactions }) => transactions}
-        keyOf={(entry) => entry.id}
-        columns={columnsOf(currency)}
-        cursor={filters.cursor}
-        onCursor={(next) => set({ cursor: next })}
-        empty={<Empty title="No entries">Money that comes or goes appears here at once.</Empty>}
-      />
-    </Stack>
-  );
-}
-
-function columnsOf(currency: string): Column<Entry>[] {
-  return [
-    { title: 'When', cell: ({ created_at }) => <Time at={created_at} /> },
-    { title: 'What', cell: (entry) => <What entry={entry} /> },
-    {
-      title: 'Amount',
-      is_number: true,
-      cell: ({ amount }) => <Money amount={amount} currency={currency} is_signed />,
-    },
-    {
-      title: 'Cost',
-      is_number: true,
-      cell: ({ actual_cost }) => <Money amount={actual_cost} currency={currency} />,
-    },
-    {
-      title: 'Balance after',
-      is_number: true,
-      cell: ({ balance_after }) => <Money amount={balance_after} currency={currency} />,
-    },
-    {
-      title: 'Who',
-      // A call is its caller's, whoever has approved it; all else is of who made it.
-      cell: ({ type, actor, user_id }) => {
-        const is_call = type === 'reservation' || type === 'settlement';
-        const id = is_call ? (user_id ?? actor) : (actor ?? user_id);
-        return id ? <PersonName id={id} /> : <span>–</span>;
-      },
-    },
-    {
-      title: 'Of',
-      cell: ({ request_id, payment_session_id, cost_ticket_id, approval }) => {
-        const ticket = approval?.cost_ticket_id ?? cost_ticket_id;
-        if (request_id) return <AppLink to={`/requests/${request_id}`}>the call</AppLink>;
-        if (payment_session_id)
-          return <AppLink to={`/payments/${payment_session_id}`}>the payment</AppLink>;
-        if (ticket) return <AppLink to={`/tickets/${ticket}`}>the ticket</AppLink>;
-        return <span>–</span>;
-      },
-    },
-  ];
-}
-
-function What({ entry }: { entry: Entry }) {
-  const { type, model, description, approval } = entry;
-  // An approval names its ticket by a link, and its person by name.
-  const more = approval ? 'a ticket was approved' : (model ?? description);
-  return (
-    <span className="wrap">
-      {words[type]}
-      {more ? `: ${more}` : ''}
-    </span>
-  );
-}
 
 function Holds({ id, filters, set }: { id: string } & FilterProps) {
   const query = useQuery({

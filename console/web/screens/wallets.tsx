@@ -1,17 +1,21 @@
 import { Button, Group, Select } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { useState } from 'react';
+import { type ReactNode, useState } from 'react';
+import { call } from '../api/client';
 import { reading } from '../api/queries';
+import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
 import { FilterInput } from '../fields/filter-input';
 import { oneOf, text, useFilters } from '../fields/filters';
 import { State } from '../parts/badge';
+import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure } from '../parts/states';
 import { may, useMe } from '../session/me';
+import { walletCsv } from '../wallets/csv';
 import { type Move, MoveDialog } from '../wallets/move';
 import { Recipient } from '../wallets/recipient';
 import { WalletTree } from '../wallets/tree';
@@ -36,11 +40,17 @@ export function Wallets() {
   const threshold = useThreshold();
   const { q, status, owner_type, cursor = 'first' } = filters;
   const is_list = (q ?? status ?? owner_type) !== undefined;
+  const asked = { q, status, owner_type };
   const query = useQuery({
-    ...reading('GET /api/wallets', { query: { q, status, owner_type, cursor, per_page: 50 } }),
+    ...reading('GET /api/wallets', { query: { ...asked, cursor, per_page: 50 } }),
     refetchInterval: 30_000,
     enabled: is_list,
   });
+  const read: ReadPart<WalletRow> = async (place = 'first') => {
+    const page = { cursor: place, per_page: PART_ROWS };
+    const answer = await call('GET /api/wallets', { query: { ...asked, ...page } });
+    return { items: answer.wallets, next: nextOf(answer) };
+  };
   const opened = new Set(filters.open?.split('~'));
   const turn = (team_id: string) => {
     if (!opened.delete(team_id)) opened.add(team_id);
@@ -55,7 +65,9 @@ export function Wallets() {
       about="Calls are paid by the person, else the team, else the organization."
       actions={bills && <Button onClick={() => setGiving(true)}>Give money to…</Button>}
     >
-      <Filters filters={filters} set={set} />
+      <Filters filters={filters} set={set}>
+        <CsvButton file="wallets" read={read} columns={walletCsv(threshold)} />
+      </Filters>
       {is_list ? (
         <DataTable
           label="Wallets"
@@ -177,7 +189,7 @@ type FilterProps = {
   set: ReturnType<typeof useFilters<typeof shape>>[1];
 };
 
-function Filters({ filters, set }: FilterProps) {
+function Filters({ filters, set, children }: FilterProps & { children: ReactNode }) {
   return (
     <Group gap="xs" align="flex-end">
       <Select
@@ -207,6 +219,7 @@ function Filters({ filters, set }: FilterProps) {
         w={140}
       />
       <FilterInput label="Name" value={filters.q} onFilter={(q) => set({ q })} w={200} />
+      {children}
     </Group>
   );
 }

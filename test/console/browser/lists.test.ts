@@ -1,13 +1,17 @@
-import type { Browser } from 'playwright-core';
+import { readFileSync } from 'node:fs';
+import type { Browser, Page } from 'playwright-core';
+import { decimalText } from '../../../console/web/base/decimals';
 import { openBrowser } from '../../support/browser';
 import { settled } from '../../support/console/look';
-import { addCalls, makeWallets } from '../../support/console/many';
+import { addCalls, copyTickets, makeWallets } from '../../support/console/many';
 import {
   makeCall,
   makeOrganization,
+  makeTopUp,
   type TestOrganization,
 } from '../../support/console/organization';
-import { api, picture, visit } from '../../support/console/visitor';
+import { api, ask, demo, picture, visit } from '../../support/console/visitor';
+import { until } from '../../support/until';
 
 let browser: Browser;
 let org: TestOrganization;
@@ -16,6 +20,26 @@ beforeAll(async () => {
   [browser, org] = await Promise.all([openBrowser(), makeOrganization('Listed', 5)]);
 });
 afterAll(() => browser.close());
+
+interface Entry {
+  id: string;
+  seq: number;
+  created_at: string;
+  type: string;
+  phase: string | null;
+  amount: number;
+  balance_after: number;
+}
+
+/** The lines of the file that the button of a page makes, with its mark and its titles. */
+async function linesOf(page: Page, name: string): Promise<string[]> {
+  const button = page.getByRole('button', { name: 'CSV of all rows' });
+  const [file] = await Promise.all([page.waitForEvent('download'), button.click()]);
+  expect(file.suggestedFilename()).toBe(`${name}.csv`);
+  return readFileSync(await file.path(), 'utf8')
+    .trimEnd()
+    .split('\r\n');
+}
 
 /** Those who were made with the organization. */
 const FIRST_PEOPLE = 3;
@@ -26,21 +50,144 @@ test('a file has all rows that the filter finds, not the page that is shown', as
   const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
   await page.goto('/people');
   await settled(page);
-  const lines = async () => {
-    const link = page.getByRole('button', { name: 'CSV of all rows' });
-    const [file] = await Promise.all([page.waitForEvent('download'), link.click()]);
-    const parts: Buffer[] = [];
-    for await (const part of await file.createReadStream()) parts.push(part as Buffer);
-    return Buffer.concat(parts).toString().trim().split('\r\n');
-  };
-  expect(await lines()).toHaveLength(1 + people + FIRST_PEOPLE);
+  expect(await linesOf(page, 'members')).toHaveLength(1 + people + FIRST_PEOPLE);
   await page.getByLabel('Name or address').fill('Holder 1');
   await page.waitForURL(/q=/);
   await settled(page);
-  const found = (await lines()).slice(1);
+  const found = (await linesOf(page, 'members')).slice(1);
   // Holder 1, 10 to 19, and 100 to 199.
   expect(found).toHaveLength(111);
   expect(found.every((line) => line.includes('Holder 1'))).toBe(true);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a file stops at ten thousand rows, and says so', async () => {
+  const crowd = await makeOrganization('Crowded', 1);
+  await makeWallets(crowd.id, { people: 10_010 });
+  const { page, context, complaints } = await visit(browser, { access_key: crowd.keys.owner });
+  await page.goto('/people');
+  await settled(page);
+  const made = linesOf(page, 'members');
+  await page.getByRole('button', { name: /^[1-9][\d,]* rows read…$/ }).waitFor();
+  expect(await made).toHaveLength(1 + 10_000);
+  await page.getByText('members.csv has the first 10,000 rows').waitFor();
+  await page.getByText('Narrow the filters, or make an export.').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a ledger, wallets and keys are kept as files, exact, and with nothing that a spreadsheet runs', async () => {
+  await makeCall(org, 'What stands in the ledger of it?');
+  const bad = { name: '=SUM(A1)', token_type: 'gateway', max_budget: 0.000_000_001 };
+  await api(org.keys.owner, 'POST', '/v1/tokens', bad);
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
+  const read = <T>(route: string) => api<T>(org.keys.owner, 'GET', route);
+  const ledger = async () => {
+    const route = `/v1/wallets/${org.wallet_id}/transactions?per_page=200`;
+    return (await read<{ transactions: Entry[] }>(route)).transactions;
+  };
+  await until(async () => (await ledger())[0]?.type === 'settlement');
+
+  await page.goto(`/wallets/${org.wallet_id}`);
+  await settled(page);
+  const [head, ...entries] = await linesOf(page, 'ledger');
+  expect(head).toMatch(/^\ufeffid,seq,created_at,type,phase,amount,balance_after,/);
+  const transactions = await ledger();
+  expect(entries.map((line) => line.split(',').slice(0, 7))).toEqual(
+    transactions.map(({ id, seq, created_at, type, phase, amount, balance_after }) => [
+      id,
+      String(seq),
+      created_at,
+      type,
+      phase ?? '',
+      decimalText(amount),
+      decimalText(balance_after),
+    ]),
+  );
+  await page.getByText(`ledger.csv has ${transactions.length} rows.`).waitFor();
+  await page.goto(`/wallets/${org.wallet_id}?type=credit`);
+  await settled(page);
+  expect(await linesOf(page, 'ledger')).toHaveLength(2);
+  await page.getByText('ledger.csv has 1 row.').waitFor();
+
+  await page.goto('/wallets');
+  await settled(page);
+  const wallets = await linesOf(page, 'wallets');
+  const { total } = await read<{ total: number }>('/v1/wallets?per_page=1');
+  expect(wallets).toHaveLength(1 + total);
+  const own = await read<{ balance: number }>(`/v1/wallets/${org.wallet_id}`);
+  const line = [org.wallet_id, 'organization', org.id, org.name, decimalText(own.balance), ''];
+  expect(wallets.some((one) => one.startsWith(line.join(',')))).toBe(true);
+
+  await page.goto('/keys?type=gateway');
+  await settled(page);
+  const keys = (await linesOf(page, 'keys')).slice(1);
+  const { tokens } = await read<{ tokens: { id: string }[] }>(
+    '/v1/tokens?type=gateway&status=active&per_page=200',
+  );
+  expect(keys.map((one) => one.split(',')[0])).toEqual(tokens.map(({ id }) => id));
+  const [first = ''] = keys;
+  expect(first).toContain(",'=SUM(A1),");
+  expect(first).toContain(',0.000000001,');
+  expect(keys.at(-1)).toContain(`,${org.member.user_id},${org.member.name},`);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('tickets are kept as a file beyond the page that is shown', async () => {
+  const short = await makeOrganization('Short', 0.000_001);
+  const { gateway_url, models } = demo();
+  const refused = await fetch(`${gateway_url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${short.keys.gateway}`,
+      'content-type': 'application/json',
+    },
+    body: JSON.stringify({ model: models[0], messages: [{ role: 'user', content: 'Hello' }] }),
+  });
+  const { cost_ticket } = (await refused.json()) as { cost_ticket: { id: string } };
+  await copyTickets(cost_ticket.id, 60);
+  const access_key = short.keys.billing_admin;
+  const { page, context, complaints } = await visit(browser, { access_key });
+  await page.goto('/tickets');
+  await page.getByText('50 shown').waitFor();
+  const lines = await linesOf(page, 'tickets');
+  expect(lines).toHaveLength(1 + 61);
+  const shortfalls = await api<{ shortfall: number; estimated_cost: number }>(
+    access_key,
+    'GET',
+    `/v1/cost-tickets/${cost_ticket.id}`,
+  );
+  const { estimated_cost, shortfall } = shortfalls;
+  const line = lines.find((one) => one.startsWith(`${cost_ticket.id},open,balance,`));
+  expect(line).toContain(`,${decimalText(estimated_cost)},${decimalText(shortfall)},,USD,`);
+  await page.goto('/tickets?status=denied');
+  await settled(page);
+  expect(await linesOf(page, 'tickets')).toHaveLength(1);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('operators keep payments as a file, with whose they are and what was taken', async () => {
+  const payer = await makeOrganization('Paying, by card', 1);
+  const payment = await makeTopUp(payer, 5);
+  const route = `/v1/payments/sessions/${payment}`;
+  await until(async () => {
+    const { status } = await api(payer.keys.billing_admin, 'GET', route);
+    return status === 'completed';
+  });
+  const { page, context, complaints } = await visit(browser, { role: 'platform_admin' });
+  expect(await ask(page, 'PUT', '/api/session/org', { org_id: payer.id })).toBe(204);
+  await page.goto('/payments');
+  await settled(page);
+  const [head, ...lines] = await linesOf(page, 'payments');
+  expect(head).toContain(',org_id,org_name,provider_capture_id,captured_amount,');
+  expect(lines).toHaveLength(1);
+  expect(lines[0]?.startsWith(`${payment},`)).toBe(true);
+  expect(lines[0]).toContain(',5,USD,completed,');
+  // A comma is of the name, and begins no other cell.
+  expect(lines[0]).toContain(`,${payer.id},"Paying, by card",`);
   expect(complaints).toEqual([]);
   await context.close();
 });

@@ -1,0 +1,164 @@
+import { Group, Select, Stack } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
+import { call } from '../api/client';
+import { reading } from '../api/queries';
+import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
+import { FilterInput } from '../fields/filter-input';
+import { CsvButton } from '../parts/csv';
+import { type Column, DataTable } from '../parts/data-table';
+import { AppLink } from '../parts/link';
+import { Money } from '../parts/money';
+import { PersonName } from '../parts/names';
+import { Empty } from '../parts/states';
+import { Time } from '../parts/time';
+import { type Entry, ledgerCsv } from './csv';
+
+export const entryTypes = [
+  'credit',
+  'reservation',
+  'settlement',
+  'allocation_in',
+  'allocation_out',
+  'payment_credit',
+  'payment_refund',
+] as const;
+const words: Record<(typeof entryTypes)[number], string> = {
+  credit: 'Credited by hand',
+  reservation: 'Held for a call',
+  settlement: 'Call settled',
+  allocation_in: 'Received',
+  allocation_out: 'Given away',
+  payment_credit: 'Top-up',
+  payment_refund: 'Refund',
+};
+
+/** Which entries of a ledger. */
+export interface LedgerFilters {
+  type?: (typeof entryTypes)[number] | undefined;
+  model?: string | undefined;
+  request_id?: string | undefined;
+  cursor?: string | undefined;
+}
+
+/** The entries of a wallet, each with the balance after it. */
+export function Ledger({
+  id,
+  currency,
+  filters,
+  set,
+}: {
+  id: string;
+  currency: string;
+  filters: LedgerFilters;
+  set: (change: LedgerFilters) => void;
+}) {
+  const { type, model, request_id, cursor = 'first' } = filters;
+  const asked = { type, model, request_id };
+  const query = useQuery(
+    reading('GET /api/wallets/:id/transactions', {
+      names: { id },
+      query: { ...asked, cursor, per_page: 50 },
+    }),
+  );
+  const read: ReadPart<Entry> = async (place = 'first') => {
+    const answer = await call('GET /api/wallets/:id/transactions', {
+      names: { id },
+      query: { ...asked, cursor: place, per_page: PART_ROWS },
+    });
+    return { items: answer.transactions, next: nextOf(answer) };
+  };
+  return (
+    <Stack>
+      <Group gap="xs" align="flex-end">
+        <Select
+          label="Kind"
+          placeholder="any"
+          data={entryTypes.map((value) => ({ value, label: words[value] }))}
+          value={type ?? null}
+          onChange={(value) => set({ type: (value ?? undefined) as 'credit' | undefined })}
+          clearable
+          clearButtonProps={{ 'aria-label': 'Show entries of any kind' }}
+          w={180}
+        />
+        <FilterInput
+          label="Model"
+          value={model}
+          onFilter={(words) => set({ model: words })}
+          w={180}
+        />
+        <FilterInput
+          label="Call"
+          placeholder="req_…"
+          value={request_id}
+          onFilter={(words) => set({ request_id: words })}
+          w={180}
+        />
+        <CsvButton file="ledger" read={read} columns={ledgerCsv(currency)} />
+      </Group>
+      <DataTable
+        label="Ledger"
+        query={query}
+        itemsOf={({ transactions }) => transactions}
+        keyOf={(entry) => entry.id}
+        columns={columnsOf(currency)}
+        cursor={filters.cursor}
+        onCursor={(next) => set({ cursor: next })}
+        empty={<Empty title="No entries">Money that comes or goes appears here at once.</Empty>}
+      />
+    </Stack>
+  );
+}
+
+function columnsOf(currency: string): Column<Entry>[] {
+  return [
+    { title: 'When', cell: ({ created_at }) => <Time at={created_at} /> },
+    { title: 'What', cell: (entry) => <What entry={entry} /> },
+    {
+      title: 'Amount',
+      is_number: true,
+      cell: ({ amount }) => <Money amount={amount} currency={currency} is_signed />,
+    },
+    {
+      title: 'Cost',
+      is_number: true,
+      cell: ({ actual_cost }) => <Money amount={actual_cost} currency={currency} />,
+    },
+    {
+      title: 'Balance after',
+      is_number: true,
+      cell: ({ balance_after }) => <Money amount={balance_after} currency={currency} />,
+    },
+    {
+      title: 'Who',
+      // A call is its caller's, whoever has approved it; all else is of who made it.
+      cell: ({ type, actor, user_id }) => {
+        const is_call = type === 'reservation' || type === 'settlement';
+        const id = is_call ? (user_id ?? actor) : (actor ?? user_id);
+        return id ? <PersonName id={id} /> : <span>–</span>;
+      },
+    },
+    {
+      title: 'Of',
+      cell: ({ request_id, payment_session_id, cost_ticket_id, approval }) => {
+        const ticket = approval?.cost_ticket_id ?? cost_ticket_id;
+        if (request_id) return <AppLink to={`/requests/${request_id}`}>the call</AppLink>;
+        if (payment_session_id)
+          return <AppLink to={`/payments/${payment_session_id}`}>the payment</AppLink>;
+        if (ticket) return <AppLink to={`/tickets/${ticket}`}>the ticket</AppLink>;
+        return <span>–</span>;
+      },
+    },
+  ];
+}
+
+function What({ entry }: { entry: Entry }) {
+  const { type, model, description, approval } = entry;
+  // An approval names its ticket by a link, and its person by name.
+  const more = approval ? 'a ticket was approved' : (model ?? description);
+  return (
+    <span className="wrap">
+      {words[type]}
+      {more ? `: ${more}` : ''}
+    </span>
+  );
+}
