@@ -87,7 +87,7 @@ test('a ledger, wallets and keys are kept as files, exact, and with nothing that
     const route = `/v1/wallets/${org.wallet_id}/transactions?per_page=200`;
     return (await read<{ transactions: Entry[] }>(route)).transactions;
   };
-  await until(async () => (await ledger())[0]?.type === 'settlement');
+  await until(async () => (await ledger()).some(({ type }) => type === 'settlement'));
 
   await page.goto(`/wallets/${org.wallet_id}`);
   await settled(page);

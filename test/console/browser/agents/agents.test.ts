@@ -7,7 +7,7 @@ import {
   makeOrganization,
   type TestOrganization,
 } from '../../../support/console/organization';
-import { api, picture, visit } from '../../../support/console/visitor';
+import { api, demo, picture, visit } from '../../../support/console/visitor';
 
 let browser: Browser;
 let org: TestOrganization;
@@ -205,10 +205,16 @@ test('a key is made for an agent, and its keys are found among all', async () =>
 test('who may only look changes nothing, and who may not look is told so', async () => {
   const agent = await makeAgent('Looked at');
   await makeCap(agent.id);
-  const reader = await api<{ key: string }>(org.keys.owner, 'POST', '/v1/tokens', {
+  const admin = demo().keys.platform_admin;
+  const people = `/v1/organizations/${org.id}/members`;
+  const person = { name: 'Looks at agents', role: 'admin' };
+  const { user_id } = await api(admin, 'POST', people, person);
+  const reader = await api<{ key: string }>(admin, 'POST', '/v1/tokens', {
+    org_id: org.id,
     name: 'looks at agents',
     token_type: 'access',
     scopes: ['agents:read'],
+    user_id,
   });
   const looking = await visit(browser, { access_key: reader.key });
   await looking.page.goto('/agents?q=looked');
