@@ -3851,8 +3851,8 @@ begin
     'currency', (select o.currency from organizations o where o.id = b.org_id), 'resets_at', iso_time(b.ends_at)) || p_caller);
 end $$;
 
--- Emits each threshold up to `p_pct` that a budget has reached and that was not emitted yet, lowest
--- first; `p_caller` names the call that did it. Invariant: emitted_pct is what was really reached.
+-- Emits each threshold up to `p_pct` that a budget has reached and that was not emitted yet;
+-- `p_caller` names the call that did it. Invariant: emitted_pct is what was really reached.
 create function emit_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb)
 returns void language plpgsql as $$
 declare
@@ -3863,7 +3863,7 @@ begin
   end if;
   update budgets q set emitted_pct = p_pct where q.id = b.id;
   perform append_threshold(b, t, p_used_nanos, p_caller)
-  from (select distinct x as t from unnest(b.thresholds) as x where x > v_emitted_pct and x <= p_pct order by x) as n;
+  from (select distinct x as t from unnest(b.thresholds) as x where x > v_emitted_pct and x <= p_pct) as n;
 end $$;
 
 -- Emits that a budget is full, although no hold fills it to the last nano: once a window, at the
