@@ -17,6 +17,9 @@ export function takesAsIs(wire: Wire, body: Buffer): boolean {
   return is_plain && is_kept && !drop_anywhere.some((name) => body.includes(`"${name}"`));
 }
 
+// By the path, or by a header.
+const said_elsewhere = new Set(['model', 'stream', 'serviceTier']);
+
 /**
  * A body in the words of one provider: without the members that it refuses, with its own names and
  * those that it wants beside them. The values that stay keep their bytes.
@@ -33,7 +36,7 @@ export function fitted(text: string, wire: Wire, asked: Asked): Fitted {
     const value = text.slice(start, end);
     const is_empty = drop_empty.includes(name) && /^\[\s*\]$/.test(value.trim());
     if (drop.includes(name) || is_empty || Object.hasOwn(added, name)) {
-      if (name !== 'model' && name !== 'stream') left_out.push(name);
+      if (!said_elsewhere.has(name)) left_out.push(name);
       continue;
     }
     const to = Object.hasOwn(rename, name) ? rename[name] : undefined;

@@ -4,7 +4,7 @@ import type { ClientRequest } from '../families/request';
 import type { Asked, Wire } from '../providers/kind';
 import type { Candidate } from '../upstreams/target';
 import { applyEdits, type Edit, memberEdit } from '../wire/edits';
-import type { Body } from '../wire/values';
+import { type Body, stringOf } from '../wire/values';
 import { fitted, takesAsIs } from './bodies';
 
 /** The request for one candidate, except who asks. */
@@ -38,6 +38,7 @@ export function sentTo(call: Sendable, candidate: Candidate): Sent {
       'content-type': request.outgoing.content_type ?? 'application/json',
       ...target.headers,
       ...headers,
+      ...wire.tiers?.[stringOf(request.body.service_tier)],
     },
     body: bodyFor(call, candidate, asked),
   };

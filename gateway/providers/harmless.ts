@@ -16,5 +16,6 @@ export const harmless: Readonly<Record<string, string>> = {
   cache_control: 'makes the same answer come sooner',
   'cache_control.scope': 'says who else may use a cache',
   service_tier: 'is served, held for and charged at the standard tier',
+  serviceTier: 'is said by a header',
   speed: 'is `standard` in all requests that pass',
 };

@@ -99,6 +99,10 @@ export interface Wire {
   stream_usage?: boolean;
   /** Its usage object in the words of the wire's maker, where its counts mean something else. */
   usage?: (told: Readonly<Record<string, unknown>>) => Record<string, unknown>;
+  /** The tier that served, as its usage object tells it, in the words of a chat; beside `usage`. */
+  served_tier?: (told: Readonly<Record<string, unknown>>) => string | undefined;
+  /** The headers by which it is asked for a tier of service, where no member of its body does so. */
+  tiers?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** How its usage object says what the call cost its account; absent: it does not. */
   cost?: CostTold;
   /** Members of a body that it refuses and that change no answer: they are left out. */

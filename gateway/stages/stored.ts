@@ -125,10 +125,13 @@ export function readerOf(call: Routed): Reader {
 
 /** A reader of answers whose usage a provider tells in its own way. */
 function toldBy(wire: Wire | undefined, reader: Reader): Reader {
-  const { usage } = wire ?? {};
+  const { usage, served_tier } = wire ?? {};
   if (usage === undefined) return reader;
-  const plain = (body: Body): Body =>
-    isObject(body.usage) ? { ...body, usage: usage(body.usage) } : body;
+  const plain = (body: Body): Body => {
+    if (!isObject(body.usage)) return body;
+    const service_tier = body.service_tier ?? served_tier?.(body.usage);
+    return { ...body, usage: usage(body.usage), service_tier };
+  };
   return {
     ...reader,
     readAnswer: (answer, found) => reader.readAnswer(plain(answer), found),

@@ -6,13 +6,17 @@ import { answer, type Visit } from './relay';
 /**
  * Gemini's own wire: no member that it does not know, turns of `user` and `model`, as many results
  * as calls behind them, calls of the newer generation signed as they came, and no ids of calls for
- * the older one.
+ * the older one. `traffic` is what Vertex says with the usage of the tier that serves; without it
+ * the body asks for a tier, and a header says which one serves.
  *
  * Faults: those of every stream; `error status=`, `blocked` (the prompt), `safety` (the answer),
  * `beside` (tokens that no count names), `within` (thoughts within the candidates),
  * `empty` (usage and no candidates), `deep` (a call whose arguments have 50,000 levels).
  */
-export async function serveNative(visit: Visit, model: string, method: string): Promise<void> {
+export async function serveNative(
+  visit: Visit,
+  { model, method, traffic }: { model: string; method: string; traffic?: string },
+): Promise<void> {
   const problem = problemOf(visit, model);
   if (problem !== undefined) return refuse(visit, 400, 'INVALID_ARGUMENT', problem);
   const is_stream = method === 'streamGenerateContent';
@@ -32,8 +36,12 @@ export async function serveNative(visit: Visit, model: string, method: string): 
   const asked = chatOf(visit, model);
   const said = await saidTo(visit, asked);
   const chunks = chunksOf(said, model, faults);
-  if (!is_stream) return answer(visit, 200, merged(chunks), tierOf(visit));
-  for (const [name, value] of Object.entries(tierOf(visit))) visit.res.setHeader(name, value);
+  // A stream says it with its last event alone.
+  const last = chunks.at(-1) as Chunk;
+  if (traffic !== undefined) last.usageMetadata = { ...last.usageMetadata, trafficType: traffic };
+  const tier = traffic === undefined ? tierOf(visit) : {};
+  if (!is_stream) return answer(visit, 200, merged(chunks), tier);
+  for (const [name, value] of Object.entries(tier)) visit.res.setHeader(name, value);
   const { frames } = dataFrames(chunks.map((chunk) => JSON.stringify(chunk)));
   const error = {
     error: { code: 503, message: 'The model is overloaded.', status: 'UNAVAILABLE' },

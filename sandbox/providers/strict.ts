@@ -79,7 +79,7 @@ export async function serveGemini(visit: Visit, keys: ReadonlySet<string>): Prom
       );
     const name = decodeURIComponent(model);
     if (method === 'batchEmbedContents') return serveVectors(visit, name);
-    return serveNative(visit, name, method);
+    return serveNative(visit, { model: name, method });
   }
   const { body, headers } = visit;
   const refused = (code: number, status: string, message: string) =>

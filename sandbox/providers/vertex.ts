@@ -70,7 +70,7 @@ export async function serveVertex(visit: Visit, options: VertexOptions): Promise
   const native = generated.exec(path);
   if (native !== null) {
     if (native[1] !== options.project) return refuse(visit, 403, 'PERMISSION_DENIED', 'Not yours.');
-    return serveNative(visit, native[3] as string, native[4] as string);
+    return serveGenerated(visit, native[3] as string, native[4] as string);
   }
   const found = predicted.exec(path);
   if (found === null) return refuse(visit, 404, 'NOT_FOUND', 'There is no such path.');
@@ -83,6 +83,29 @@ export async function serveVertex(visit: Visit, options: VertexOptions): Promise
     return refuse(visit, 400, 'INVALID_ARGUMENT', 'The path and "stream" differ.');
   const { anthropic_version: _, ...rest } = body;
   await relay(visit, '/v1/messages', { ...rest, model: standIn(found[3] as string) });
+}
+
+const traffic_types = new Map<unknown, string>([
+  ['flex', 'ON_DEMAND_FLEX'],
+  ['priority', 'ON_DEMAND_PRIORITY'],
+]);
+
+/**
+ * Gemini on its own wire: the tier is asked for by a header. A body may name one in capitals, which
+ * is ignored; in small letters it is refused (googleapis/python-genai#2847).
+ */
+async function serveGenerated(visit: Visit, model: string, method: string): Promise<void> {
+  const { serviceTier } = visit.body;
+  if (serviceTier !== undefined && !/^SERVICE_TIER_[A-Z]+$/.test(String(serviceTier)))
+    return refuse(
+      visit,
+      400,
+      'INVALID_ARGUMENT',
+      `Invalid value at 'service_tier', "${serviceTier}"`,
+    );
+  const asked = visit.headers['x-vertex-ai-llm-shared-request-type'];
+  const traffic = traffic_types.get(asked) ?? 'ON_DEMAND';
+  await serveNative(visit, { model, method, traffic });
 }
 
 function refuse(visit: Visit, code: number, status: string, message: string): void {

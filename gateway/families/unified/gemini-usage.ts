@@ -1,3 +1,4 @@
+import { traffic_tiers } from '../../providers/traffic';
 import { type Body, countOf, isObject, listOf, stringOf } from '../../wire/values';
 import type { Told } from '../reader';
 import { withinTotals } from '../usage';
@@ -65,18 +66,12 @@ function sharesIn(...lists: unknown[]): Map<string, number> {
 
 export type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
-const traffic = new Map<unknown, string>([
-  ['ON_DEMAND', 'default'],
-  ['ON_DEMAND_PRIORITY', 'priority'],
-  ['ON_DEMAND_FLEX', 'flex'],
-]);
-
 const standard = /^(?:standard|(?:service_tier_)?unspecified)$/;
 
 /** The tier that served, as a chat names it: told in a header, or with the usage. */
 export function servedTier(headers: Headers, meta: unknown): string | undefined {
   const { serviceTier, trafficType }: Body = isObject(meta) ? meta : {};
   const told = stringOf(headers['x-gemini-service-tier']) || stringOf(serviceTier);
-  const tier = told.toLowerCase() || traffic.get(trafficType);
+  const tier = told.toLowerCase() || traffic_tiers.get(trafficType);
   return tier && standard.test(tier) ? 'default' : tier || undefined;
 }

@@ -53,6 +53,7 @@ export const gemini: Kind = keyedKind(
       'prompt_cache_key',
       'prompt_cache_retention',
       'prediction',
+      'service_tier',
     ],
     drop_anywhere: without_caching,
     lacks: ['verbosity', 'logit_bias'],

@@ -10,6 +10,7 @@ import {
   without_caching,
 } from '../kind';
 import { withThoughts } from '../thoughts';
+import { tierOfTraffic } from '../traffic';
 import { nativePath } from './gemini';
 
 const VERSION = 'vertex-2023-10-16';
@@ -49,7 +50,8 @@ function chat(place: Place): Wire {
     ...openaiWire(undefined, {
       families: ['chat_completions'],
       usage: withThoughts,
-      drop: ['store', 'metadata', 'user', 'safety_identifier', 'prompt_cache_key'],
+      served_tier: tierOfTraffic,
+      drop: ['store', 'metadata', 'user', 'safety_identifier', 'prompt_cache_key', 'service_tier'],
       drop_anywhere: without_caching,
       lacks: ['verbosity'],
     }),
@@ -58,12 +60,17 @@ function chat(place: Place): Wire {
   };
 }
 
+/** A tier is asked for as priority and flex pay-as-you-go say: what a body says of it is ignored. */
+const tierHeader = (tier: string) => ({ 'x-vertex-ai-llm-shared-request-type': tier });
+
 /** Gemini on its own wire. */
 function generated(place: Place): Wire {
   return {
     base_url: baseUrl,
     key: 'bearer',
     families: ['chat_completions'],
+    drop: ['serviceTier'],
+    tiers: { flex: tierHeader('flex'), priority: tierHeader('priority') },
     path: (asked) => `${below(place)}/publishers/google${nativePath(asked)}`,
   };
 }

@@ -152,7 +152,7 @@ test.each<[Record<string, string>, object, string | undefined]>([
   [{ 'x-gemini-service-tier': 'STANDARD' }, {}, 'default'],
   [{ 'x-gemini-service-tier': 'flex' }, { trafficType: 'ON_DEMAND' }, 'flex'],
   [{}, { trafficType: 'ON_DEMAND_PRIORITY' }, 'priority'],
-  [{}, { trafficType: 'PROVISIONED_THROUGHPUT' }, undefined],
+  [{}, { trafficType: 'PROVISIONED_THROUGHPUT' }, 'default'],
   [{ 'x-gemini-service-tier': 'unspecified' }, {}, 'default'],
   [{}, { serviceTier: 'SERVICE_TIER_UNSPECIFIED' }, 'default'],
   [{}, {}, undefined],
