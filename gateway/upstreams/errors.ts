@@ -60,7 +60,7 @@ export function refusedBody(
  * client: redirects are not followed, and this gateway's account is not the client's business.
  */
 export function failureBody(
-  { blame, status, message, code, type, param }: Failure,
+  { blame, status, message, is_retold, code, type, param }: Failure,
   { body, status: answered, headers }: { body: Buffer; status: number; headers: Headers },
 ): Buffer {
   if (answered >= 300 && answered < 400) {
@@ -72,7 +72,7 @@ export function failureBody(
   if (blame === 'account') {
     throw accountRefused();
   }
-  if (isErrorObject(body)) return body;
+  if (is_retold !== true && isErrorObject(body)) return body;
   if (message === '') {
     const said = answered < 300 ? 'sent an error' : `answered ${answered}`;
     const retry_after = retryAfter(headers, undefined);

@@ -1,4 +1,5 @@
 import { type Body, isObject, stringOf } from '../wire/values';
+import { aboutRequest, speaksOfAccount } from './account-words';
 
 // The one place that knows the words in which providers say that they give no answer.
 
@@ -25,6 +26,8 @@ export interface Failure {
   status: number;
   /** The provider's words; empty if it gives none. */
   message: string;
+  /** The message is the gateway's own, as the provider's names an account. */
+  is_retold?: boolean;
   code: string | null;
   type: string | null;
   param: string | null;
@@ -36,48 +39,6 @@ interface Words {
   type: unknown;
   param: unknown;
 }
-
-// Codes and types that speak of this gateway's account: its money, its key, its rights.
-const of_account = new RegExp(
-  `^(?:${[
-    'insufficient_(?:user_)?(?:quota|balance|credits?|funds)',
-    'billing_[a-z_]+',
-    'payment_required',
-    '(?:exceeded_current_)?quota(?:_exceeded)?(?:_error)?',
-    'credit_balance_too_low',
-    'account_[a-z_]+',
-    'arrearage',
-    '(?:invalid|incorrect|missing|expired)_api_key',
-    'invalid_authentication(?:_error)?',
-    'authentication_error',
-    'unauthenticated',
-    'unauthorized',
-    'permission_(?:error|denied)',
-    'access_(?:denied|terminated)',
-    'organization_(?:disabled|restricted|deactivated)',
-    'unsupported_country_region_territory',
-    // Of providers that number what is wrong: no money, a refused key.
-    '1004|1008|1113',
-  ].join('|')})$`,
-  'i',
-);
-
-// Where code and type say nothing of it: how the message of a provider begins, by its status.
-const account_messages: readonly (readonly [number, RegExp])[] = [
-  [400, /^(?:your )?credit balance is too low/i],
-  [400, /^(?:this|your) organization has been disabled/i],
-  [400, /^api key (?:not valid|expired)/i],
-  [400, /^you have reached your specified api usage limits/i],
-  [400, /^gemini api free tier is not available/i],
-  [400, /^your organization must be verified/i],
-  [412, /^account .{0,120} is suspended/i],
-  [429, /^insufficient balance/i],
-  [429, /^your account is in arrears/i],
-  [429, /^your team .{0,120}(?:credits|spending limit)/i],
-  [400, /^access denied, please make sure your account/i],
-  [429, /^you exceeded your current quota/i],
-  [429, /^your account .{0,80}(?:suspended|balance|quota)/i],
-];
 
 // What the words in a 200 mean as a status; all that is not named is the provider's own failure.
 const statuses: ReadonlyMap<string, number> = new Map([
@@ -182,10 +143,12 @@ export function failureWith(status: number, value: unknown, named?: string): Fai
 
 function failureOf(words: Words, status: number, blame: Blame): Failure {
   const { message, code, type, param } = words;
+  const retold = blame === 'client' ? aboutRequest(message)?.retold : undefined;
   return {
     blame,
     status: status < 400 ? 502 : status,
-    message,
+    message: retold ?? message,
+    ...(retold === undefined ? {} : { is_retold: true }),
     code: typeof code === 'number' ? String(code) : wordIn(code),
     type: type === 'error' ? null : wordIn(type),
     param: stringOf(param) || null,
@@ -200,16 +163,10 @@ function wordIn(value: unknown): string | null {
 }
 
 function blameOf(words: Words, status: number, elsewhere: ReadonlySet<number>): Blame {
-  if (about_account.has(status) || speaksOfAccount(words, status)) return 'account';
+  if (about_account.has(status) || speaksOfAccount(words, status))
+    return aboutRequest(words.message) === undefined ? 'account' : 'client';
   if (elsewhere.has(status)) return 'moment';
   return status >= 400 && status < 500 ? 'client' : 'target';
-}
-
-// The message may repeat the request, so only its beginning is looked at, and only where a provider
-// is known to say it so.
-function speaksOfAccount({ code, type, message }: Words, status: number): boolean {
-  if (of_account.test(stringOf(code)) || of_account.test(stringOf(type))) return true;
-  return account_messages.some(([of, begins]) => of === status && begins.test(message));
 }
 
 function statusIn({ code, type }: Words): number | undefined {

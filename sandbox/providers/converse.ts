@@ -18,6 +18,7 @@ export async function serveConverse(
 ): Promise<void> {
   const problem = problemOf(visit);
   if (problem !== undefined) return refuse(visit, 400, 'ValidationException', problem);
+  if (hasUnknownPoint(visit, model)) return refuse(visit, 403, 'AccessDeniedException', uncached);
   const faults = faultsIn(visit);
   if (faults.throttled) return refuse(visit, 429, 'ThrottlingException', 'Too many requests.');
   if (faults.error) {
@@ -41,6 +42,17 @@ const stops = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use' }
 
 function refuse(visit: Visit, status: number, type: string, message: string): void {
   answer(visit, status, { message }, { 'x-amzn-errortype': `${type}:http://internal.amazon.com/` });
+}
+
+const uncached =
+  'You invoked an unsupported model or your request did not allow prompt caching. See the documentation for more information.';
+
+/** True for a point of a cache that the model does not take. */
+function hasUnknownPoint({ body }: Visit, model: string): boolean {
+  const is_nova = /\bnova\b/.test(model);
+  const asked = is_nova ? body.toolConfig : body;
+  const takes_points = /claude/.test(model);
+  return !takes_points && JSON.stringify(asked ?? null).includes('"cachePoint":');
 }
 
 function tierOf({ body }: Visit): object {

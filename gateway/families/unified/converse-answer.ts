@@ -11,7 +11,7 @@ import { foreign, translateEvents } from './events';
 /** Chat completions spoken to Bedrock's Converse, which serves every model that is sold there. */
 export const chatOverConverse: Translation = {
   upstream_path: '/model',
-  request: (request) => printExact(toConverse(request)),
+  request: (request, model) => printExact(toConverse(request, model)),
   open: (is_stream, { model }) => (is_stream ? streamed(model) : whole(model)),
 };
 

@@ -15,9 +15,9 @@ import { efforts, refuseOthers, shown, unavailable } from './words';
 
 /**
  * A chat completion's request in the words of Bedrock's Converse. What that has no word for is left
- * out if it changes no answer, and refused if it does.
+ * out if it changes no answer, and refused if it does. Points of a cache go to models that have one.
  */
-export function toConverse(given: Given): Body {
+export function toConverse(given: Given, model: string): Body {
   const { body } = given;
   checkTypes(body);
   refuseOthers(body);
@@ -28,17 +28,23 @@ export function toConverse(given: Given): Body {
     documents += 1;
     return `document-${documents}`;
   };
+  const caches = cachesOf(model);
+  // A block with the point behind it up to which a cache is to hold.
+  const blocksOf = (block: Body) => {
+    const points = caches.blocks ? pointOf(cachingOf(block)) : [];
+    return [blockOf(block, nameDocument), ...points];
+  };
   const request: Body = {
     messages: messages.map(({ role, content }) => ({
       role,
-      content: content.flatMap((block) => blocksOf(block, nameDocument)),
+      content: content.flatMap(blocksOf),
     })),
   };
-  if (system.length > 0) request.system = system.flatMap((block) => blocksOf(block, nameDocument));
+  if (system.length > 0) request.system = system.flatMap(blocksOf);
   const config = inferenceConfig(body);
   if (Object.keys(config).length > 0) request.inferenceConfig = config;
   const has_calls = messages.some(({ content }) => content.some(isOfTool));
-  const toolConfig = tools(given, has_calls);
+  const toolConfig = tools(given, { has_calls, has_points: caches.tools });
   if (toolConfig !== undefined) request.toolConfig = toolConfig;
   const outputConfig = output(given);
   if (Object.keys(outputConfig).length > 0) request.outputConfig = outputConfig;
@@ -48,9 +54,19 @@ export function toConverse(given: Given): Body {
 
 const isOfTool = ({ type }: Body) => type === 'tool_use' || type === 'tool_result';
 
-/** A block with the point behind it up to which a cache is to hold. */
-function blocksOf(block: Body, nameDocument: () => string): Body[] {
-  return [blockOf(block, nameDocument), ...pointOf(cachingOf(block))];
+// Claude before its caches came (docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html).
+const uncached_claude = /claude-(?:v2|instant|3-(?:opus|sonnet|haiku)|3-5-sonnet-20240620)(?![\w])/;
+// ARNs that say nothing of the model behind them; who asks for a cache there knows it.
+const hidden = /^arn:(?!.*[:/](?:foundation-model|inference-profile)\/)/;
+
+/**
+ * Where a model takes the points of a cache. One that has no cache answers 403 to them, and the
+ * answer is the same without; Nova takes none among its tools.
+ */
+function cachesOf(model: string): { blocks: boolean; tools: boolean } {
+  if (/\bnova\b/.test(model)) return { blocks: true, tools: false };
+  const has_cache = /claude/.test(model) ? !uncached_claude.test(model) : hidden.test(model);
+  return { blocks: has_cache, tools: has_cache };
 }
 
 /** A result of a tool has no points within it: the last one that it names stands behind it. */
@@ -102,7 +118,10 @@ function inferenceConfig(body: Body): Body {
   return Object.fromEntries(Object.entries(named).filter(([, value]) => value != null));
 }
 
-function tools(given: Given, has_calls: boolean): Body | undefined {
+function tools(
+  given: Given,
+  { has_calls, has_points }: { has_calls: boolean; has_points: boolean },
+): Body | undefined {
   const all = listOf(exactly(given, 'tools')).map(toolOf);
   const choice = choiceOf(given.body.tool_choice);
   if (all.length === 0) return undefined;
@@ -122,7 +141,7 @@ function tools(given: Given, has_calls: boolean): Body | undefined {
           ...(strict == null ? {} : { strict }),
         },
       },
-      ...pointOf(cache_control),
+      ...(has_points ? pointOf(cache_control) : []),
     ]),
     ...(toolChoice && { toolChoice }),
   };

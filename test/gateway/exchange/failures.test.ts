@@ -169,6 +169,58 @@ test("a client's mistake within a 200 does not count against its target", async 
   expect(first.asked).toHaveLength(5);
 });
 
+const denied = 'The caller does not have permission to execute the specified operation';
+const violates = 'Content violates usage guidelines.';
+const uncached =
+  'You invoked an unsupported model or your request did not allow prompt caching. See the documentation for more information.';
+const not_yours = 'You do not have permission to access the File abc or it may not exist.';
+
+test.each<[string, unknown, string]>([
+  ['Bedrock: a point of a cache', { message: uncached }, uncached],
+  [
+    'xAI: a prompt',
+    { code: denied, error: `${violates} Team: t-1, API key ID: k-1, Model: m, Failed check: X` },
+    violates,
+  ],
+  [
+    'xAI: a prompt, by its code',
+    { code: 'permission-denied', error: `${violates} Team: t-1` },
+    violates,
+  ],
+  [
+    'Google: a file',
+    { error: { code: 403, message: not_yours, status: 'PERMISSION_DENIED' } },
+    not_yours,
+  ],
+  [
+    'Google: a cache',
+    [{ error: { message: 'CachedContent not found (or permission denied)', status: 'X' } }],
+    'CachedContent not found (or permission denied)',
+  ],
+  [
+    'Google: a bucket',
+    {
+      error: {
+        message: 'svc@k-1.iam.gserviceaccount.com does not have storage.objects.get access to it.',
+        status: 'PERMISSION_DENIED',
+      },
+    },
+    'The provider has no access to a file that the request names.',
+  ],
+])('a 403 of a request shuts its target for nobody else (%s)', async (_, body, told_as) => {
+  const url = await openRouted({
+    circuit_breaker: { enabled: true, failures: 3, open_ms: 60_000 },
+  });
+  first.answer = json(403, body, { 'x-amzn-errortype': 'AccessDeniedException' });
+  for (let turn = 0; turn < 5; turn += 1) {
+    const { status, text } = await ask(url);
+    expect([status, JSON.parse(text).error.message]).toEqual([403, told_as]);
+    // Names of the account are for nobody.
+    expect(text).not.toMatch(/t-1|k-1/);
+  }
+  expect([first.asked.length, second.asked.length]).toEqual([5, 0]);
+});
+
 test('an error without an end is bounded by its length', async () => {
   const url = await openRouted();
   const endless: Answer = (res) => {

@@ -164,6 +164,20 @@ test('an ARN is one segment of the path that is signed, and what a cache gave is
   }
 });
 
+test('a cache that is asked for is left out for a model that has none', async () => {
+  const upstream = 'us.deepseek.r1-v1:0';
+  const rows = targets().flatMap((row) =>
+    row.id === 'aws-converse'
+      ? [{ ...row, models: [{ name: 'aws-converse', upstream, price_as: 'chat' }] }]
+      : [],
+  );
+  const at = await openSold({}, rows);
+  const body = { cache_control: { type: 'ephemeral' } };
+  const { status } = await ask('aws-converse', 'Hello', { at, body });
+  expect(status).toBe(200);
+  expect(JSON.stringify(visits[0]?.body)).not.toContain('cachePoint');
+});
+
 test('a guardrail that steps in is a filter', async () => {
   for (const stream of [false, true]) {
     const { text } = await ask('aws-converse', 'Hello [[fault:guardrail]]', { stream });

@@ -14,9 +14,11 @@ const g = { type: 'function', function: { name: 'g', parameters: schema } };
 const hello = [{ role: 'user', content: 'Hello' }];
 const part = { type: 'text', text: 'Hello' };
 
-async function request(translation: typeof chatOverMessages, more: object) {
-  const body = { model: 'm', messages: hello, ...more };
-  return JSON.parse(translation.request(await take(body, unified), 'm'));
+const claude = 'eu.anthropic.claude-opus-5-5';
+
+async function request(translation: typeof chatOverMessages, more: object, model = claude) {
+  const body = { model, messages: hello, ...more };
+  return JSON.parse(translation.request(await take(body, unified), model));
 }
 
 const overMessages = (more: object) => request(chatOverMessages, more);
@@ -100,4 +102,31 @@ test('a wire that has no word for a cache gets none', async () => {
   const messages = [{ role: 'user', content: [{ ...part, cache_control }], cache_control }];
   const given = await request(chatOverGemini, { cache_control, messages, tools });
   expect(given).toEqual(await request(chatOverGemini, { messages: hello, tools: [f] }));
+});
+
+const arn = 'arn:aws:bedrock:eu-west-1:123456789012:';
+
+test.each<[model: string, takes: { blocks: boolean; tools: boolean }]>([
+  ['anthropic.claude-3-5-sonnet-20241022-v2:0', { blocks: true, tools: true }],
+  ['us.anthropic.claude-3-7-sonnet-20250219-v1:0', { blocks: true, tools: true }],
+  [`${arn}inference-profile/eu.anthropic.claude-opus-5-5`, { blocks: true, tools: true }],
+  [`${arn}application-inference-profile/a1b2c3`, { blocks: true, tools: true }],
+  ['amazon.nova-pro-v1:0', { blocks: true, tools: false }],
+  ['eu.amazon.nova-2-lite-v1:0', { blocks: true, tools: false }],
+  ['anthropic.claude-3-haiku-20240307-v1:0', { blocks: false, tools: false }],
+  ['anthropic.claude-3-5-sonnet-20240620-v1:0', { blocks: false, tools: false }],
+  ['us.deepseek.r1-v1:0', { blocks: false, tools: false }],
+  ['us.meta.llama4-scout-17b-instruct-v1:0', { blocks: false, tools: false }],
+  [`${arn}foundation-model/meta.llama3-70b-instruct-v1:0`, { blocks: false, tools: false }],
+  [`${arn}inference-profile/us.deepseek.r1-v1:0`, { blocks: false, tools: false }],
+])('%s takes points of a cache in %j', async (model, takes) => {
+  const messages = [
+    { role: 'system', content: 'Be brief.', cache_control: short },
+    { role: 'user', content: 'Hello', cache_control: short },
+  ];
+  const tools = [{ ...f, cache_control: short }];
+  const there = await request(chatOverConverse, { cache_control, messages, tools }, model);
+  const has = (value: unknown) => JSON.stringify(value).includes('cachePoint');
+  expect({ blocks: has(there.messages), tools: has(there.toolConfig) }).toEqual(takes);
+  expect(has(there.system)).toBe(takes.blocks);
 });
