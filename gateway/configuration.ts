@@ -5,7 +5,7 @@ import type { Logger } from '../runtime/log';
 import { adopt } from './adopt';
 import type { Gateway } from './call/call';
 import { openSnapshot } from './call/snapshot';
-import type { Reach } from './config/reach';
+import { closedToOwnKeys, ownKeyReach, type Reach } from './config/reach';
 import { loadSettings, parseGiven, type Settings } from './config/settings';
 import type { ControlPlane } from './control-plane/client';
 import {
@@ -44,6 +44,8 @@ const WAIT_MS = 25_000;
 /** Before the next question, if one that might have waited was answered at once without news. */
 const REST_MS = 500;
 const ERROR_MAX_CHARACTERS = 2_000;
+const own_keys_closed =
+  'own keys of organizations do not go to these targets: list the entries in GATEWAY_SECRET_ENVS if they may';
 
 /** What the control plane has, and what was last said to it. */
 interface Polled {
@@ -222,8 +224,11 @@ async function takeUp(
   polled.etag = etag;
   try {
     const settings = parseGiven(config, `version ${version}`, { file, reach });
-    await adopt(gateway, openSnapshot(settings, gateway));
+    const takesOwnKeys = ownKeyReach(file, reach);
+    await adopt(gateway, openSnapshot(settings, { ...gateway, takesOwnKeys }));
     Object.assign(polled, { version, refused_version: null, error: null });
+    const closed = closedToOwnKeys(settings, takesOwnKeys);
+    if (closed !== undefined) gateway.log.warn(closed, own_keys_closed);
     gateway.log.info({ version }, "the control plane's configuration runs");
   } catch (error) {
     const { message } = error as Error;

@@ -43,6 +43,8 @@ const hosts = list.refine(
 const networks = list.refine((all) => all.every(isNetwork), {
   error: 'must be networks such as 10.0.0.0/8, separated by commas',
 });
+// Keys that are in no variable: a sealed one of the platform, organizations' own ones of a provider.
+const sealed_or_own = /^(?:sealed|own):[\w./:-]{1,100}$/;
 const bound_variables = list
   .transform((all) =>
     all.map((entry) => {
@@ -53,7 +55,9 @@ const bound_variables = list
   .refine(
     (all) =>
       all.every(
-        ({ name, origin }) => /^\w+$/.test(name) && (origin === undefined || isOrigin(origin)),
+        ({ name, origin }) =>
+          (/^\w+$/.test(name) && (origin === undefined || isOrigin(origin))) ||
+          (sealed_or_own.test(name) && origin !== undefined && isOrigin(origin)),
       ),
     {
       error:

@@ -9,6 +9,7 @@ import { createLimitRules, type LimitRules } from '../limits/rules';
 import { createPolicies, type Policies } from '../policy/policies';
 import type { SealedKeys } from '../upstreams/credentials/credential';
 import { type McpServers, openMcpServers } from '../upstreams/mcp-servers';
+import type { OwnKeyRule } from '../upstreams/target';
 import { openProviders, type Providers } from '../upstreams/targets';
 
 /**
@@ -40,7 +41,13 @@ export interface Snapshot {
 /** `given` is what outlives a configuration. */
 export function openSnapshot(
   settings: Settings,
-  given: { identities: Identities; control_plane: ControlPlane; snapshot?: Snapshot },
+  given: {
+    identities: Identities;
+    control_plane: ControlPlane;
+    snapshot?: Snapshot;
+    /** Which targets organizations' own keys may go to; all if absent. */
+    takesOwnKeys?: OwnKeyRule;
+  },
 ): Snapshot {
   const limits = createLimitRules(settings);
   const { identities, control_plane } = given;
@@ -52,6 +59,7 @@ export function openSnapshot(
     providers: openProviders(settings, {
       sealed: sealedIn(control_plane),
       before: given.snapshot?.providers,
+      takesOwnKeys: given.takesOwnKeys,
     }),
     mcp: openMcpServers(settings),
     identifier: createIdentifier(settings, { ...proofs, identities }),

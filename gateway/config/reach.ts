@@ -1,5 +1,6 @@
-import { variablesOf, wayOf } from './auth';
-import { type TargetSettings, urlOf } from './targets';
+import { kinds } from '../providers/table';
+import { isOpenedByKey, variablesOf, wayOf } from './auth';
+import { isAtHome, kindOf, providerOf, type TargetSettings, urlOf } from './targets';
 
 /** The sections that name addresses, variables or files. */
 interface Sections {
@@ -22,13 +23,18 @@ interface Place {
   variable?: string | undefined;
   /** The file whose content is sent there. */
   file?: string | undefined;
+  /** The name of the sealed key that is sent there, unless it is the host of the kind itself. */
+  sealed?: string | undefined;
 }
 
 /** What a configuration of the control plane may name. The gateway's own process decides it. */
 export interface Reach {
   /** `GATEWAY_ORIGINS` */
   origins: readonly string[];
-  /** `GATEWAY_SECRET_ENVS`; of one without an origin the value is an address itself. */
+  /**
+   * `GATEWAY_SECRET_ENVS`; of one without an origin the value is an address itself. `sealed:NAME` is
+   * a sealed key of the platform, `own:PROVIDER` the organizations' own keys of a provider.
+   */
   variables: readonly { name: string; origin: string | undefined }[];
 }
 
@@ -68,6 +74,8 @@ function targetPlaces(row: TargetSettings, at: number): Place[] {
   const place = { path: `providers.targets[${at}]`, kind: 'target' as const, url: urlOf(row).href };
   const way = wayOf(row);
   if (way.form === 'key' && way.file !== undefined) return [{ ...place, file: way.file }];
+  if (way.form === 'key' && way.sealed !== undefined)
+    return [isAtHome(row) ? place : { ...place, sealed: way.sealed }];
   const variables = variablesOf(row);
   return variables.length === 0
     ? [place]
@@ -98,7 +106,8 @@ export function beyondReach(settings: Sections, file: Sections, reach: Reach): s
   const files = new Set(
     own.flatMap(({ file: name, url }) => (name ? pairOf(name, originOf(url)) : [])),
   );
-  return placesOf(settings).flatMap(({ path, kind, url, variable, file: key_file }) => {
+  const sealed_named = new Set(own.flatMap(({ sealed, url }) => sealedPair(sealed, url) ?? []));
+  return placesOf(settings).flatMap(({ path, kind, url, variable, file: key_file, sealed }) => {
     const origin = originOf(url);
     if (origin !== undefined && !origins.has(origin))
       return [
@@ -109,6 +118,12 @@ export function beyondReach(settings: Sections, file: Sections, reach: Reach): s
       return [
         `${path}: the control plane cannot use the file ${key_file} here. Name it so in the file of this gateway.`,
       ];
+    const sealed_pair = sealedPair(sealed, url);
+    if (sealed_pair !== undefined && !listed.has(sealed_pair) && !sealed_named.has(sealed_pair))
+      return [
+        `${path}: the control plane cannot send the sealed key ${sealed} to this address. List it ` +
+          `as ${sealed_pair} in the gateway's variable GATEWAY_SECRET_ENVS, or name it so in its file.`,
+      ];
     if (variable === undefined) return [];
     const pair = pairOf(variable, origin);
     if (listed.has(pair) || named.has(`${kind} ${pair}`)) return [];
@@ -118,6 +133,50 @@ export function beyondReach(settings: Sections, file: Sections, reach: Reach): s
         "gateway's variable GATEWAY_SECRET_ENVS, or name it so in its file.",
     ];
   });
+}
+
+/**
+ * Which targets of a configuration of the control plane the organizations' own keys may go to: those
+ * at the host of the provider's own kind, and those whose address and provider the file has with a
+ * key, or the process lists together. Whoever may store a configuration must not carry them out.
+ */
+export function ownKeyReach(
+  file: Pick<Sections, 'providers'>,
+  reach: Reach,
+): (row: TargetSettings) => boolean {
+  const allowed = new Set([
+    ...reach.variables.map(({ name, origin }) => pairOf(name, origin)),
+    ...file.providers.targets.filter(isOpenedByKey).map(ownPair),
+  ]);
+  return (row) => isOfItsKind(row) || allowed.has(ownPair(row));
+}
+
+/**
+ * The ids of the targets that a key opens and own keys do not go to, and the entries of
+ * `GATEWAY_SECRET_ENVS` that would allow it; undefined if there are none.
+ */
+export function closedToOwnKeys(
+  { providers }: Pick<Sections, 'providers'>,
+  takesOwnKeys: (row: TargetSettings) => boolean,
+): { targets: string[]; entries: string[] } | undefined {
+  const closed = providers.targets.filter((row) => isOpenedByKey(row) && !takesOwnKeys(row));
+  if (closed.length === 0) return undefined;
+  return { targets: closed.map(({ id }) => id), entries: [...new Set(closed.map(ownPair))] };
+}
+
+/** As the variable lists the own keys that a target gets: `own:openai@https://api.openai.com`. */
+function ownPair(row: TargetSettings): string {
+  return pairOf(`own:${providerOf(row)}`, urlOf(row).origin);
+}
+
+/** True at the host of its kind, unless the keys that it would get are another kind's. */
+function isOfItsKind(row: TargetSettings): boolean {
+  const provider = providerOf(row);
+  return isAtHome(row) && (provider === kindOf(row).name || !kinds.has(provider));
+}
+
+function sealedPair(sealed: string | undefined, url: string | undefined): string | undefined {
+  return sealed === undefined ? undefined : pairOf(`sealed:${sealed}`, originOf(url));
 }
 
 function originOf(url: string | undefined): string | undefined {

@@ -251,6 +251,13 @@ function lowered(headers: Record<string, string>): Record<string, string> {
   );
 }
 
+/** True if a target is asked at the host that its kind has by itself. */
+export function isAtHome({ base_url, ...row }: TargetSettings): boolean {
+  const own = wireOf(row, kindOf(row)).base_url?.(placeOf(row));
+  if (own === undefined || base_url === undefined) return own !== undefined;
+  return new URL(own).origin === new URL(base_url).origin;
+}
+
 /** Where a target is: its base URL, with all of its query. */
 export function urlOf(row: TargetSettings): URL {
   const kind = kindOf(row);

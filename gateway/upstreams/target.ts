@@ -54,7 +54,10 @@ export interface Target extends Upstream {
   /** Its tokens for one of ours. */
   token_factor: number;
   breaker: Breaker;
-  /** True if it is asked with a key and nothing else, so that it may be asked with another one. */
+  /**
+   * True if it is asked with a key and nothing else, so that it may be asked with another one, and
+   * if keys of organizations may go there.
+   */
   takes_keys: boolean;
 }
 
@@ -86,11 +89,14 @@ const token_factors: Record<Shape, number> = {
   converse: 1.2,
 };
 
+/** True for a target that keys of organizations may go to, if it is opened by a key. */
+export type OwnKeyRule = (row: TargetSettings) => boolean;
+
 /** Opens a target by its settings. */
 export function openTarget(
   row: TargetSettings,
   { timeouts, circuit_breaker }: Settings,
-  credentials: Credentials,
+  { credentials, takesOwnKeys }: { credentials: Credentials; takesOwnKeys: OwnKeyRule },
 ): Target {
   const url = urlOf(row);
   // Each HTTP/1.1 stream holds a connection, so their number is not limited here.
@@ -111,7 +117,7 @@ export function openTarget(
     pool,
     token_factor: row.token_factor ?? token_factors[shape],
     breaker: createBreaker(circuit_breaker),
-    takes_keys: isOpenedByKey(row),
+    takes_keys: isOpenedByKey(row) && takesOwnKeys(row),
     base_path: url.pathname.replace(/\/+$/, ''),
     query: url.search,
     headers: { ...wire.headers, ...credential.headers, ...own_headers },

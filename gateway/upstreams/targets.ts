@@ -9,7 +9,14 @@ import { Credentials, type SealedKeys } from './credentials/credential';
 import { Discovery } from './discovery';
 import { type Listed, listedModels } from './listing';
 import { type OwnKey, OwnTargets } from './own-targets';
-import { type Candidate, openTarget, type Sought, serves, type Target } from './target';
+import {
+  type Candidate,
+  type OwnKeyRule,
+  openTarget,
+  type Sought,
+  serves,
+  type Target,
+} from './target';
 
 /** Every way to serve what a client calls by one name. */
 export interface Route {
@@ -57,6 +64,8 @@ interface Given {
   sealed: SealedKeys;
   /** Its tokens live on. */
   before?: Pick<Providers, 'credentials'> | undefined;
+  /** Absent: every target that is opened by a key, as those of the gateway's own file are. */
+  takesOwnKeys?: OwnKeyRule | undefined;
   /** Gives [0, 1). */
   random?: () => number;
 }
@@ -64,11 +73,11 @@ interface Given {
 /** The upstream table. */
 export function openProviders(
   settings: Settings,
-  { sealed, before, random = Math.random }: Given,
+  { sealed, before, takesOwnKeys = () => true, random = Math.random }: Given,
 ): Providers {
   const rows = settings.providers.targets;
   const credentials = new Credentials(sealed, before?.credentials);
-  const targets = rows.map((row) => openTarget(row, settings, credentials));
+  const targets = rows.map((row) => openTarget(row, settings, { credentials, takesOwnKeys }));
   const own_targets = new OwnTargets(settings);
   const groups = new Map(settings.model_groups.map(({ name, models }) => [name, models]));
   const fallbacks = new Map(Object.entries(settings.providers.fallback.models));

@@ -228,7 +228,7 @@ async function startServices(
   // What its file names, and what the control plane's configuration may.
   const named = [
     ...placesOf(loadSettings(config_file)).flatMap(({ variable }) => variable ?? []),
-    ...options.GATEWAY_SECRET_ENVS.map(({ name }) => name),
+    ...options.GATEWAY_SECRET_ENVS.flatMap(({ name }) => (name.includes(':') ? [] : name)),
   ];
   const gateways = ports.gateways.map((port, index) =>
     serverProgram({

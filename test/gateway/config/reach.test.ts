@@ -1,5 +1,11 @@
 import { z } from 'zod';
-import { beyondReach, keptVariables, placesOf } from '../../../gateway/config/reach';
+import {
+  beyondReach,
+  closedToOwnKeys,
+  keptVariables,
+  ownKeyReach,
+  placesOf,
+} from '../../../gateway/config/reach';
 import { parseGiven, parseSettings, settingsSchema } from '../../../gateway/config/settings';
 import { loadConfig } from '../../../runtime/config';
 
@@ -137,6 +143,60 @@ test('every variable and file that proves who asks is bound to the origin of its
   ]);
 });
 
+test('a sealed key goes to the host of its kind, and elsewhere only with its address', () => {
+  const sealed = (change: object) =>
+    settings({ api_key_env: undefined, auth: { key_sealed: 'openai-main' }, ...change });
+  const origins = { ...nothing, origins: ['https://b.example'] };
+  expect(beyondReach(sealed({ kind: 'openai' }), file, nothing)).toEqual([]);
+  expect(beyondReach(sealed({ kind: 'openai', base_url: undefined }), file, nothing)).toEqual([]);
+  const elsewhere = sealed({ kind: 'openai', base_url: 'https://b.example/v1' });
+  const entry = 'sealed:openai-main@https://b.example';
+  for (const asked of [elsewhere, sealed({ base_url: 'https://b.example/v1' })]) {
+    expect(beyondReach(asked, file, origins)).toEqual([
+      'providers.targets[0]: the control plane cannot send the sealed key openai-main to this ' +
+        `address. List it as ${entry} in the gateway's variable GATEWAY_SECRET_ENVS, or name it so in its file.`,
+    ]);
+    expect(beyondReach(asked, file, reachOf('https://b.example', entry))).toEqual([]);
+    expect(beyondReach(asked, asked, nothing)).toEqual([]);
+    const others = 'sealed:other@https://b.example,sealed:openai-main@https://c.example';
+    expect(beyondReach(asked, file, reachOf('https://b.example', others))).toHaveLength(1);
+  }
+});
+
+test.each<[string, object, boolean]>([
+  ['at the host of its kind', { kind: 'openai', provider: undefined, base_url: undefined }, true],
+  ['at that host, under its own name', { kind: 'openai', provider: 'openai-eu' }, true],
+  ['as the file has it', {}, true],
+  ['as the process lists it', { base_url: 'https://b.example/v1' }, true],
+  ['of another provider there', { provider: 'acme', base_url: 'https://b.example/v1' }, false],
+  ['anywhere else', { base_url: 'https://c.example/v1' }, false],
+  ['anywhere else, by its kind', { kind: 'openai', base_url: 'https://c.example/v1' }, false],
+  [
+    "at another kind's host",
+    { kind: 'mistral', shape: undefined, provider: 'openai', base_url: undefined },
+    false,
+  ],
+])('own keys go to a target %s: %j is %s', (_, change, goes) => {
+  const reach = reachOf('https://b.example, https://c.example', 'own:openai@https://b.example');
+  const asked = settings(change);
+  const takesOwnKeys = ownKeyReach(file, reach);
+  expect(asked.providers.targets.map(takesOwnKeys)).toEqual([goes]);
+  const closed = closedToOwnKeys(asked, takesOwnKeys);
+  expect(closed === undefined).toBe(goes);
+  if (closed === undefined) return;
+  expect(closed.targets).toEqual(['a']);
+  expect(closed.entries).toEqual([expect.stringMatching(/^own:\w+@https:\/\/[\w.]+$/)]);
+  // What is told is what allows it.
+  const allowed = ownKeyReach(file, reachOf('', closed.entries.join()));
+  expect(asked.providers.targets.map(allowed)).toEqual([true]);
+});
+
+test('a target of the file without a key allows no own keys there', () => {
+  const bare = settings({ api_key_env: undefined, base_url: 'https://b.example/v1' });
+  const asked = settings({ base_url: 'https://b.example/v1' });
+  expect(asked.providers.targets.map(ownKeyReach(bare, nothing))).toEqual([false]);
+});
+
 test('a refusal is the same whether the variable is set or not', () => {
   const refusal = (api_key_env: string) => {
     try {
@@ -175,7 +235,14 @@ test('the lists of the process are origins and names, or the gateway does not st
   });
   for (const wrong of ['*', 'a.example', 'https://a.example/v1', 'https://u:p@a.example'])
     expect(() => reachOf(wrong, '')).toThrow(/GATEWAY_ORIGINS must be origins/);
-  for (const wrong of ['*', 'A@a.example', 'A@', 'A B', '@https://a.example'])
+  expect(
+    reachOf('', 'sealed:a-b@https://a.example,own:openai@https://b.example').variables,
+  ).toEqual([
+    { name: 'sealed:a-b', origin: 'https://a.example' },
+    { name: 'own:openai', origin: 'https://b.example' },
+  ]);
+  const unbound = ['sealed:a', 'own:openai', 'own:@https://a.example', 'other:a@https://a.example'];
+  for (const wrong of ['*', 'A@a.example', 'A@', 'A B', '@https://a.example', ...unbound])
     expect(() => reachOf('', wrong)).toThrow(/GATEWAY_SECRET_ENVS must be names/);
 });
 

@@ -1,8 +1,21 @@
+import { adopt } from '../../../gateway/adopt';
+import { openSnapshot } from '../../../gateway/call/snapshot';
 import { parseSettings } from '../../../gateway/config/settings';
 import { chat, post } from '../../support/gateway';
 import { platformKey } from '../../support/keys';
 import { everyRow } from '../../support/rows';
-import { ask, bad, keysSeen, lines, log, makeOwner, secret, world } from './owners';
+import {
+  ask,
+  bad,
+  bring,
+  keysSeen,
+  lines,
+  log,
+  makeOwner,
+  PLATFORM,
+  secret,
+  world,
+} from './owners';
 
 // Keys of the platform that lie sealed in the control plane, and are replaced while gateways run.
 
@@ -56,4 +69,19 @@ test('a target names one key, by a name that can be one', () => {
   expect(parse({ key_sealed: 'openai-main' })).not.toThrow();
   expect(parse({ key_sealed: 'openai main' })).toThrow('auth.key_sealed');
   expect(parse({ key_sealed: 'a', key_env: 'B' })).toThrow('names 2 ways');
+});
+
+test('an own key is sent to no target that it may not go to', async () => {
+  const { gateway, url } = await world.openGateway({ log });
+  const { settings } = gateway.snapshot;
+  await adopt(gateway, openSnapshot(settings, { ...gateway, takesOwnKeys: () => false }));
+  const owner = await makeOwner();
+  await bring(owner, { key: secret('closed'), own_keys: 'first' });
+  await keysSeen();
+  expect((await ask(owner, chat('Hello'), url)).status).toBe(200);
+  expect(await keysSeen()).toEqual([PLATFORM]);
+  const alone = await makeOwner();
+  await bring(alone, { key: secret('closed-only'), own_keys: 'only' });
+  expect((await ask(alone, chat('Hello'), url)).status).toBe(424);
+  expect(await keysSeen()).toEqual([]);
 });
