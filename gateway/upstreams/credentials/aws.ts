@@ -6,6 +6,7 @@ import { SignatureV4 } from '@smithy/signature-v4';
 import { namedVariable } from '../../../runtime/config';
 import { fetchThrough } from '../../../runtime/outgoing';
 import type { AwsAuth } from '../../config/auth';
+import { refuseStranger } from './machine';
 import type { Outbound } from './outbound';
 import { type Lasting, Renewal } from './renewal';
 
@@ -148,12 +149,39 @@ interface AwsRequest {
   body?: string | Uint8Array;
 }
 
-/** The requests of AWS's clients to STS and SSO over connections of this process. */
+// STS, and the two servers of SSO, in each partition; an API of anybody's has such a name too, with
+// another beginning.
+const partitions = [
+  'amazonaws.com',
+  'amazonaws.com.cn',
+  'amazonaws.eu',
+  'api.aws',
+  'api.amazonwebservices.com.cn',
+  'c2s.ic.gov',
+  'sc2s.sgov.gov',
+  'csp.hci.ic.gov',
+  'cloud.adc-e.uk',
+].map((domain) => domain.replaceAll('.', '\\.'));
+const token_host = new RegExp(
+  `^(?:sts|sts-fips|portal\\.sso|oidc)(?:\\.[a-z0-9-]+)?\\.(?:${partitions.join('|')})$`,
+);
+const sign_in_host = /^(?:[a-z0-9-]+\.)?signin\.aws\.amazon\.com$/;
+
+function givesTokens({ protocol, hostname }: URL): boolean {
+  return protocol === 'https:' && (token_host.test(hostname) || sign_in_host.test(hostname));
+}
+
+/**
+ * The requests of AWS's clients to STS and SSO over connections of this process: to AWS alone, or to
+ * those that the operator lists.
+ */
 const throughProxy = {
   async handle({ method, protocol, hostname, port, path: at, query = {}, ...rest }: AwsRequest) {
     const url = new URL(`${protocol}//${hostname}${port === undefined ? '' : `:${port}`}${at}`);
     for (const [name, value] of Object.entries(query))
       for (const one of [value].flat()) url.searchParams.append(name, one ?? '');
+    const named_by = 'An endpoint of STS or SSO, as a variable or a file of AWS has it,';
+    refuseStranger({ url: url.href, named_by }, givesTokens);
     const { host: _, 'content-length': __, ...headers } = rest.headers;
     const answer = await fetchThrough(url, {
       method,
@@ -187,13 +215,17 @@ async function chainOf(providers: typeof import('@aws-sdk/credential-providers')
   );
 }
 
-function refusePrograms(): void {
+/** The files in which AWS's clients look for profiles. */
+function profileFiles(): string[] {
   const folder = path.join(homedir(), '.aws');
-  const files = [
+  return [
     namedVariable('AWS_CONFIG_FILE') ?? path.join(folder, 'config'),
     namedVariable('AWS_SHARED_CREDENTIALS_FILE') ?? path.join(folder, 'credentials'),
   ];
-  for (const file of files) {
+}
+
+function refusePrograms(): void {
+  for (const file of profileFiles()) {
     if (/^\s*credential_process\s*=/m.test(textOf(file)))
       throw new Error(`No program is run for credentials: take credential_process out of ${file}.`);
   }
@@ -216,8 +248,22 @@ const container_hosts = new Set([
   '127.0.0.1',
 ]);
 
+// Where an instance is.
+const instance_hosts = new Set(['169.254.169.254', '[fd00:ec2::254]']);
+
 function refuseAddresses(): void {
-  const url = namedVariable('AWS_CONTAINER_CREDENTIALS_FULL_URI');
-  if (url && !(URL.canParse(url) && container_hosts.has(new URL(url).hostname)))
-    throw new Error('AWS_CONTAINER_CREDENTIALS_FULL_URI names no address of a container service.');
+  const container = 'AWS_CONTAINER_CREDENTIALS_FULL_URI';
+  const instance = 'AWS_EC2_METADATA_SERVICE_ENDPOINT';
+  const of_container = namedVariable(container);
+  if (of_container)
+    refuseStranger({ url: of_container, named_by: container }, ({ hostname }) =>
+      container_hosts.has(hostname),
+    );
+  const in_files = profileFiles().flatMap((file) => {
+    const found = textOf(file).matchAll(/^\s*ec2_metadata_service_endpoint\s*=\s*(\S+)/gm);
+    return [...found].map(([, url = '']) => ({ url, named_by: file }));
+  });
+  const of_instance = namedVariable(instance);
+  const named = of_instance ? [{ url: of_instance, named_by: instance }, ...in_files] : in_files;
+  for (const one of named) refuseStranger(one, ({ hostname }) => instance_hosts.has(hostname));
 }

@@ -7,6 +7,7 @@ import {
 import { namedVariable } from '../../../runtime/config';
 import { fetchThrough } from '../../../runtime/outgoing';
 import type { EntraAuth } from '../../config/auth';
+import { isOfMachine, refuseStranger } from './machine';
 import type { Lasting } from './renewal';
 
 // Tokens of Microsoft Entra: of an application with its secret, of a workload, of the machine.
@@ -32,7 +33,19 @@ export async function entraToken(
   return { value: given.accessToken, expires_at: given.expiresOn?.getTime() };
 }
 
+// Of App Service and Service Fabric, Arc, Cloud Shell and Machine Learning, and of pods.
+const machine_variables = [
+  'IDENTITY_ENDPOINT',
+  'IMDS_ENDPOINT',
+  'MSI_ENDPOINT',
+  'AZURE_POD_IDENTITY_AUTHORITY_HOST',
+];
+
 function machineToken(scope: string) {
+  for (const named_by of machine_variables) {
+    const url = namedVariable(named_by);
+    if (url) refuseStranger({ url, named_by }, isOfMachine);
+  }
   const userAssignedClientId = namedVariable('AZURE_CLIENT_ID');
   const application = new ManagedIdentityApplication(
     userAssignedClientId ? { managedIdentityIdParams: { userAssignedClientId } } : undefined,

@@ -6,6 +6,7 @@ import { ambientAuth, namedVariable } from '../../../runtime/config';
 import { fetchThrough } from '../../../runtime/outgoing';
 import type { GoogleAuth as Settings } from '../../config/auth';
 import { isObject } from '../../wire/values';
+import { refuseStranger } from './machine';
 import type { Lasting } from './renewal';
 
 // Tokens of Google: of a service account, of workload identity, of the machine.
@@ -16,6 +17,7 @@ const token_hosts = /^https:\/\/(?:oauth2|sts|iamcredentials)\.googleapis\.com$/
 export async function googleToken(auth: Settings, scope: string): Promise<Lasting<string>> {
   const file = fileOf(auth);
   const credentials = file === undefined ? undefined : checked(read(file), file);
+  if (credentials === undefined) refuseMetadata();
   const client = await new GoogleAuth({
     scopes: [scope],
     ...(credentials === undefined ? {} : { credentials, ...ownNetwork(credentials) }),
@@ -37,6 +39,23 @@ function ownNetwork({ token_uri }: Record<string, unknown>) {
     return fetchThrough(stand_in ?? given, { redirect: 'error', ...init });
   }) as unknown as typeof globalThis.fetch;
   return { clientOptions: { transporterOptions: { fetchImplementation } } };
+}
+
+const metadata_hosts = new Set([
+  'metadata.google.internal',
+  'metadata',
+  '169.254.169.254',
+  '[fd20:ce::254]',
+]);
+
+/** The server that tells a machine of Google who it is; variables name another one by its host. */
+function refuseMetadata(): void {
+  for (const named_by of ['GCE_METADATA_IP', 'GCE_METADATA_HOST']) {
+    const host = namedVariable(named_by);
+    if (!host) continue;
+    const url = /^https?:\/\//.test(host) ? host : `http://${host}`;
+    refuseStranger({ url, named_by }, ({ hostname }) => metadata_hosts.has(hostname));
+  }
 }
 
 function isGoogles(url: string): boolean {
