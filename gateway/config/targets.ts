@@ -159,7 +159,8 @@ function shapeProblems(
   const wire = wireOf({ shape, ...row }, kind);
   if (wire.unspoken_at !== undefined)
     problems.push({ at: wire.unspoken_at, message: 'speaks no such shape: leave it out.' });
-  if (row.discover !== undefined && wire.path !== undefined && wire.list === undefined)
+  const has_list = wire.list !== undefined || (wire.path === undefined && !wire.lists_deployable);
+  if (row.discover !== undefined && !has_list)
     problems.push({
       at: 'discover',
       message: `finds no list on this wire of the kind ${kind.name}: name the "models".`,

@@ -95,6 +95,8 @@ export interface Wire {
    * stand in its paths has no list without it.
    */
   list?: ModelList;
+  /** Its list of models is of what could be deployed there, which says nothing of what is served. */
+  lists_deployable?: true;
   /** False if it refuses `stream_options`, or gives its usage unasked. */
   stream_usage?: boolean;
   /** Its usage object in the words of the wire's maker, where its counts mean something else. */

@@ -10,6 +10,9 @@ import {
 
 // It reads an index by the identity of the operator's resource, whoever asks, and unpriced.
 const refuses = ['data_sources'];
+// Base models and fine-tuned ones (learn.microsoft.com/rest/api/azureopenai/models/list); a
+// deployment is called as its operator likes.
+const lists_deployable = true;
 
 /** Under this host the deployment is the model, in the body. */
 const v1: Wire = {
@@ -20,6 +23,7 @@ const v1: Wire = {
     drop_anywhere: without_caching,
   }),
   refuses,
+  lists_deployable,
   base_url: ({ resource }) => `https://${resource}.openai.azure.com/openai/v1`,
 };
 
@@ -45,7 +49,7 @@ function deploymentPath({ path, model }: Asked): string {
 
 /** Claude in the same resource. */
 const foundry: Wire = {
-  ...anthropicWire(undefined, { families: ['messages'], betas: 'all' }),
+  ...anthropicWire(undefined, { families: ['messages'], betas: 'all', lists_deployable }),
   base_url: ({ resource }) => `https://${resource}.services.ai.azure.com/anthropic`,
 };
 

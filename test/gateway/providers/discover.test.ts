@@ -91,6 +91,24 @@ test('a target without a list names its models', () => {
   expect(problems({ discover: true })).toMatchObject([{ path: 'providers.targets[0].discover' }]);
 });
 
+test.each([{}, { shape: 'anthropic' }, { api_version: '2024-10-21' }])(
+  'Azure lists what could be deployed, so its deployments are named: %j',
+  (more) => {
+    const row = { id: 'a', kind: 'azure', resource: 'acme', auth: { key_env: 'A' }, ...more };
+    for (const models of [{}, { models: ['prod-54'] }]) {
+      const targets = [{ ...row, ...models, discover: true }];
+      expect(checkConfig({ providers: { targets } }).problems).toEqual([
+        {
+          path: 'providers.targets[0].discover',
+          message: 'finds no list on this wire of the kind azure: name the "models".',
+        },
+      ]);
+    }
+    const targets = [{ ...row, models: ['prod-54'] }];
+    expect(checkConfig({ providers: { targets } }).problems).toEqual([]);
+  },
+);
+
 test('a name that no line can hold is none, and one that stands twice is one', async () => {
   listed = [
     'a',
