@@ -20,6 +20,7 @@ const ANTHROPIC_LIST = '/v1/models?limit=1000';
 /** A target that serves what it lists. */
 interface Discovering {
   id: string;
+  url: string;
   origin: string;
   pool: Dispatcher;
   base_path: string;
@@ -39,6 +40,7 @@ export class Discovery {
   private readonly named: readonly ServedModel[];
   private readonly changed: () => void;
   private readonly isTaken: (name: string) => boolean;
+  private listed: readonly string[] = [];
   private left_out = '';
   private timer: NodeJS.Timeout | undefined;
 
@@ -64,14 +66,26 @@ export class Discovery {
     await this.ask(log);
   }
 
-  /** Takes what another configuration knew of the same server. */
-  take(models: readonly ServedModel[]): void {
+  /** True for a server that a target of another configuration may be too. */
+  isOf(id: string, url: string): boolean {
+    return this.target.id === id && this.target.url === url;
+  }
+
+  /** The names that its server last listed; what settings name is none of them for that. */
+  found(): readonly string[] {
+    return this.listed;
+  }
+
+  /** Takes what another configuration knew of the same server's list. */
+  take(listed: readonly string[]): void {
+    this.listed = listed;
     const known = new Set(this.named.map(({ name }) => name));
     const { takes } = discoveryOf(this.row) ?? { takes: () => false };
-    const more = models.filter(
-      ({ name }) => !known.has(name) && takes(name) && !this.isTaken(name),
-    );
-    this.target.models = [...this.named, ...more];
+    const more = listed.filter((name) => !known.has(name) && takes(name) && !this.isTaken(name));
+    this.target.models = [
+      ...this.named,
+      ...more.map((name) => ({ name, upstream: name, priced: name })),
+    ];
     this.changed();
   }
 
@@ -105,7 +119,7 @@ export class Discovery {
       return `none of the ${listed.length} models that it lists matches: name other patterns in "match".`;
     if (names.length > models_max)
       return `it lists ${names.length} models, more than models_max (${models_max}): narrow "match", or raise it.`;
-    this.take(names.map((name) => ({ name, upstream: name, priced: name })));
+    this.take(names);
     return undefined;
   }
 

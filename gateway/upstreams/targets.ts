@@ -3,7 +3,7 @@ import type { PricedModel } from '../../domain/ledger/calls';
 import { mayUse } from '../../domain/people/identity';
 import type { Logger } from '../../runtime/log';
 import type { Settings } from '../config/settings';
-import type { ServedModel, TargetSettings } from '../config/targets';
+import type { TargetSettings } from '../config/targets';
 import type { Shape } from '../providers/kind';
 import { Credentials, type SealedKeys } from './credentials/credential';
 import { Discovery } from './discovery';
@@ -48,8 +48,8 @@ export interface Providers {
    * what the configuration before this one had found. Waits a moment for those who answer at once.
    */
   discover(log: Logger, before?: Providers): Promise<void>;
-  /** The models that a target at this place has. */
-  found(id: string, url: string): readonly ServedModel[];
+  /** The names that the server of a target at this place has listed. */
+  found(id: string, url: string): readonly string[];
   /** The target as an organization's own key asks it: with connections and a circuit of its own. */
   byOwnKey(target: Target, key: OwnKey): Target;
   close(): Promise<void>;
@@ -107,8 +107,7 @@ export function openProviders(
   return {
     credentials,
     discover: discoveries.begin,
-    found: (id, url) =>
-      targets.find((target) => target.id === id && target.url === url)?.models ?? [],
+    found: discoveries.found,
     route(name, family, allowed) {
       if (allowed === null) return openRoute(name, family);
       // A fallback never serves a key that may not use what it asked for.
@@ -152,6 +151,8 @@ function openDiscoveries(
       if (begun.length === 0) return;
       await Promise.race([Promise.all(begun), sleep(DISCOVER_MS, undefined, { ref: false })]);
     },
+    found: (id: string, url: string): readonly string[] =>
+      opened.find(({ list }) => list.isOf(id, url))?.list.found() ?? [],
     close(): void {
       for (const { list } of opened) list.close();
     },

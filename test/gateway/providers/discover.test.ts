@@ -74,6 +74,22 @@ test('a list that is empty, too long or away leaves what was known', async () =>
   expect(namesOf(made.gateway.snapshot)).toEqual(['a', 'c']);
 });
 
+test('a model that settings no longer name is gone, also while the list is away', async () => {
+  listed = ['a', 'both'];
+  const models = [{ name: 'mine', upstream: 'a', price_as: 'other' }, 'plain', 'both'];
+  const made = await open(true, { models });
+  expect(namesOf(made.gateway.snapshot)).toEqual(['mine', 'plain', 'both', 'a']);
+  is_down = true;
+  await adopted(made, true);
+  // What the list had stays, under its own name.
+  expect(namesOf(made.gateway.snapshot)).toEqual(['a', 'both']);
+  await adopted(made, { match: ['b*'] });
+  expect(namesOf(made.gateway.snapshot)).toEqual(['both']);
+  await adopted(made, true);
+  is_down = false;
+  expect(namesOf(made.gateway.snapshot)).toEqual(['a', 'both']);
+});
+
 test('a group may name what is discovered', () => {
   const groups = (name: string) => ({
     ...settings({ match: ['qwen*'] }),
