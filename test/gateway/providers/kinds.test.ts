@@ -1,5 +1,6 @@
 import { openaiWire } from '../../../gateway/providers/kind';
 import { kinds } from '../../../gateway/providers/table';
+import { signatureError } from '../../../sandbox/providers/sigv4';
 import { gatewayKey, message, post } from '../../support/gateway';
 import { ask, completion, hello, openKind, upstream, usage, world } from './kinded';
 
@@ -42,6 +43,25 @@ test.each([
   expect(arrived).toMatchObject({ path, headers });
   if (!('authorization' in headers) && target.kind === 'azure')
     expect(arrived?.headers.authorization).toBeUndefined();
+  expect((await charge()).actual_cost_nanos).toBe(200_000n);
+});
+
+test('the second host of Bedrock is asked for a chat by a signature of its own service', async () => {
+  Object.assign(process.env, { TEST_AWS_ID: 'AKIATEST', TEST_AWS_SECRET: 'aws-secret' });
+  const aws = { access_key_id_env: 'TEST_AWS_ID', secret_access_key_env: 'TEST_AWS_SECRET' };
+  const place = { region: 'eu-west-1', endpoint: 'mantle' };
+  const url = await openKind({ kind: 'bedrock', shape: 'openai', ...place, auth: { aws } });
+  upstream.play([completion], 'application/json');
+  const { status, arrived, charge } = await ask(url, hello);
+  expect([status, arrived?.path]).toEqual([200, '/base/chat/completions']);
+  const { path = '', headers = {}, text = '' } = arrived ?? {};
+  const received = { method: 'POST', url: path, headers, body: Buffer.from(text) };
+  const keys = new Map([['AKIATEST', { secret: 'aws-secret' }]]);
+  const signing = { keys, region: 'eu-west-1', now: new Date() };
+  expect(signatureError(received, { ...signing, service: 'bedrock-mantle' })).toBeUndefined();
+  expect(signatureError(received, { ...signing, service: 'bedrock' })).toMatchObject({
+    message: expect.stringContaining('bedrock'),
+  });
   expect((await charge()).actual_cost_nanos).toBe(200_000n);
 });
 
