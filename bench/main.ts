@@ -25,6 +25,7 @@ import { memoryRows } from './memory';
 import { neighbourRow } from './neighbours';
 import { paymentRows } from './payments';
 import { policyRow } from './policy';
+import { priceImportRow } from './prices/imports';
 import { measured_folder } from './programs';
 
 import type { Row } from './row';
@@ -58,6 +59,7 @@ const inside: Record<string, () => Promise<Row[]>> = {
   growth: inCluster(async (cluster) => [await growthRow(cluster)]),
   tickets: inCluster(ticketRows),
   exports: inCluster(exportRows),
+  prices: inCluster(async (cluster) => [await priceImportRow(cluster)]),
   neighbours: inCluster(async (cluster) => [await neighbourRow(cluster)]),
   payments: inCluster(paymentRows),
   console: inCluster(async (cluster) => [await consoleRow(cluster)]),
