@@ -43,7 +43,7 @@ const hosts = list.refine(
 const networks = list.refine((all) => all.every(isNetwork), {
   error: 'must be networks such as 10.0.0.0/8, separated by commas',
 });
-// Keys that are in no variable: a sealed one of the platform, organizations' own ones of a provider.
+// Keys that are in no variable: a sealed one of the platform, own ones of organizations.
 const sealed_or_own = /^(?:sealed|own):[\w./:-]{1,100}$/;
 const bound_variables = list
   .transform((all) =>

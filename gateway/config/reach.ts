@@ -32,8 +32,8 @@ export interface Reach {
   /** `GATEWAY_ORIGINS` */
   origins: readonly string[];
   /**
-   * `GATEWAY_SECRET_ENVS`; of one without an origin the value is an address itself. `sealed:NAME` is
-   * a sealed key of the platform, `own:PROVIDER` the organizations' own keys of a provider.
+   * `GATEWAY_SECRET_ENVS`; of one without an origin the value is an address itself. `sealed:NAME`
+   * is a sealed key of the platform, `own:PROVIDER` the organizations' own keys of a provider.
    */
   variables: readonly { name: string; origin: string | undefined }[];
 }
@@ -136,8 +136,8 @@ export function beyondReach(settings: Sections, file: Sections, reach: Reach): s
 }
 
 /**
- * Which targets of a configuration of the control plane the organizations' own keys may go to: those
- * at the host of the provider's own kind, and those whose address and provider the file has with a
+ * Which targets of a configuration of the control plane organizations' own keys may go to: those at
+ * the host of the provider's own kind, and those whose address and provider the file has with a
  * key, or the process lists together. Whoever may store a configuration must not carry them out.
  */
 export function ownKeyReach(

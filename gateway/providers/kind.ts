@@ -95,7 +95,7 @@ export interface Wire {
    * stand in its paths has no list without it.
    */
   list?: ModelList;
-  /** Its list of models is of what could be deployed there, which says nothing of what is served. */
+  /** Its list of models is of what could be deployed there, and not of what is served. */
   lists_deployable?: true;
   /** False if it refuses `stream_options`, or gives its usage unasked. */
   stream_usage?: boolean;
@@ -103,7 +103,7 @@ export interface Wire {
   usage?: (told: Readonly<Record<string, unknown>>) => Record<string, unknown>;
   /** The tier that served, as its usage object tells it, in the words of a chat; beside `usage`. */
   served_tier?: (told: Readonly<Record<string, unknown>>) => string | undefined;
-  /** The headers by which it is asked for a tier of service, where no member of its body does so. */
+  /** The headers by which it is asked for a tier of service, if no member of its body does so. */
   tiers?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** How its usage object says what the call cost its account; absent: it does not. */
   cost?: CostTold;

@@ -15,7 +15,8 @@ import { efforts, refuseOthers, shown, unavailable } from './words';
 
 /**
  * A chat completion's request in the words of Bedrock's Converse. What that has no word for is left
- * out if it changes no answer, and refused if it does. Points of a cache go to models that have one.
+ * out if it changes no answer, and refused if it does. Points of a cache go to models that have
+ * one.
  */
 export function toConverse(given: Given, model: string): Body {
   const { body } = given;

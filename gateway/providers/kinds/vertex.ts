@@ -60,7 +60,8 @@ function chat(place: Place): Wire {
   };
 }
 
-/** A tier is asked for as priority and flex pay-as-you-go say: what a body says of it is ignored. */
+// A tier is asked for by this header alone: what a body says of it is refused, or ignored
+// (docs.cloud.google.com/vertex-ai/generative-ai/docs/priority-paygo).
 const tierHeader = (tier: string) => ({ 'x-vertex-ai-llm-shared-request-type': tier });
 
 /** Gemini on its own wire. */

@@ -172,8 +172,8 @@ function givesTokens({ protocol, hostname }: URL): boolean {
 }
 
 /**
- * The requests of AWS's clients to STS and SSO over connections of this process: to AWS alone, or to
- * those that the operator lists.
+ * The requests of AWS's clients to STS and SSO over connections of this process: to AWS alone, or
+ * to those that the operator lists.
  */
 const throughProxy = {
   async handle({ method, protocol, hostname, port, path: at, query = {}, ...rest }: AwsRequest) {
