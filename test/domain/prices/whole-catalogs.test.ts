@@ -11,7 +11,7 @@ const entriesOf = (count: number, input_cost_per_token: number) =>
     Array.from({ length: count }, (_, at) => [`m${at}`, { ...usual, input_cost_per_token }]),
   );
 
-/** How many statements a plan, its diff and its import take, a change likewise, and the way back. */
+/** How many statements a plan, its diff and its import take, a change too, and the way back. */
 async function statementsFor(count: number): Promise<number> {
   let statements = 0;
   const note = () => {
