@@ -105,7 +105,7 @@ export const domain: Record<string, string> = {
   gateways: 'errors ids pages secrets sql',
   shares: '',
   'stored-answers': 'errors sql',
-  people: 'digest errors lists pages sql texts trace',
+  people: 'digest errors lists named pages sql texts trace',
   notices: 'digest errors ids pages secrets sql',
   spend: 'errors people sql',
   ledger:
@@ -133,7 +133,7 @@ export const web: Record<string, string> = {
   parts: 'api base session',
   fields: 'api base parts session',
   keys: 'api base fields parts session',
-  payments: 'api base fields parts',
+  payments: 'api base fields parts session',
   requests: 'api base parts',
   prices: 'api base fields parts session',
   exports: 'api base parts session',

@@ -13,8 +13,8 @@ export type KeysOf =
   | { user_id: string; with_made?: boolean };
 
 /**
- * The keys that end with a team, an agent or a person, before anybody presses. They are read with the right
- * to manage keys; without it only a sentence says that keys end.
+ * The keys that end with a team, an agent or a person, before anybody presses. They are read with
+ * the right to manage keys; without it only a sentence says that keys end.
  */
 export function DoomedKeys({ of }: { of: KeysOf }) {
   const me = useMe();
