@@ -22,6 +22,8 @@ interface Current {
   replaced: string | null;
   /** The import made a version that came into force, rather than one of a later day. */
   was_current: boolean;
+  /** A later import that has planned a version of a day to come. */
+  planned_by: string | null;
 }
 
 /**
@@ -36,13 +38,7 @@ export function undo(db: Db, id: string, actor: string): Promise<Undone> {
     if (undone_at !== null)
       throw new AppError('import_undone', `The import ${id} was undone already.`);
     const current = await currentOf(trx, id);
-    const later = current.find((one) => one.import_id !== null && one.import_id > id);
-    if (later !== undefined)
-      throw new AppError(
-        'prices_changed',
-        `The import ${later.import_id} has changed ${later.name} since. Undo that one first.`,
-        { extra: { changed: [later.name] } },
-      );
+    refuseIfStoodOn(id, current);
     await many(
       trx,
       'update price_imports set undone_at = clock_timestamp(), undone_by = :actor where id = :id returning id',
@@ -57,6 +53,22 @@ export function undo(db: Db, id: string, actor: string): Promise<Undone> {
 }
 
 /**
+ * What a later import planned follows upon what this one made: it would begin over the version that
+ * comes back, and its own undo would bring this one's back.
+ */
+function refuseIfStoodOn(id: string, current: readonly Current[]): void {
+  for (const { import_id, planned_by, name } of current) {
+    const later = import_id !== null && import_id > id ? import_id : planned_by;
+    if (later === null) continue;
+    throw new AppError(
+      'prices_changed',
+      `The import ${later} has changed ${name} since. Undo that one first.`,
+      { extra: { changed: [name] } },
+    );
+  }
+}
+
+/**
  * The version in force of each price that the import touched, else the one that comes next. A price
  * whose planned version it only ended counts too.
  */
@@ -64,7 +76,9 @@ function currentOf(trx: Db, id: string): Promise<Current[]> {
   return many<Current>(
     trx,
     `select distinct on (p.id) p.id as price_id, p.provider || '/' || p.model as name, p.import_id, p.replaced_version_id as replaced,
-       exists (select from model_prices q where q.id = p.id and q.import_id = :id and q.effective_from <= clock_timestamp()) as was_current
+       exists (select from model_prices q where q.id = p.id and q.import_id = :id and q.effective_from <= clock_timestamp()) as was_current,
+       (select max(q.import_id collate "C") from model_prices q where q.id = p.id and q.retired_at is null
+         and q.effective_from > clock_timestamp() and q.import_id collate "C" > :id) as planned_by
      from model_prices p
      where (p.retired_at is null or p.retired_by_import_id = :id)
        and p.id in (select q.id from model_prices q where q.import_id = :id or q.retired_by_import_id = :id)

@@ -138,6 +138,24 @@ test('undo brings back the coming prices that the import took back or corrected'
   expect(await pricing.list(world.db)).toEqual([]);
 });
 
+test('an import that a later one has planned upon is undone after that one', async () => {
+  await prices.byHand('m', { input_per_1m: 9, output_per_1m: 9 });
+  const plain = { m: { input_cost_per_token: 1e-6, output_cost_per_token: 2e-6 } };
+  const by_name = { ...none, take: ['openai/m'] };
+  const first = await imports.apply(world.db, await prices.planOf(plain), by_name, 'a');
+  const later = await imports.apply(world.db, await turningPlan(dayIn(40), cheap, dear), none, 'a');
+  await expect(undo(world.db, first.id, 'a')).rejects.toMatchObject({
+    code: 'prices_changed',
+    message: expect.stringContaining(later.id),
+  });
+  expect(await prices.priceOf('m')).toMatchObject({ input_per_1m: 1, source: 'import' });
+  expect(await undo(world.db, later.id, 'a')).toMatchObject({ restored: ['openai/m'] });
+  expect(await undo(world.db, first.id, 'a')).toMatchObject({ restored: ['openai/m'] });
+  expect(await prices.priceOf('m')).toMatchObject({ input_per_1m: 9, source: 'hand' });
+  const starts = (await pricing.list(world.db)).map(({ effective_from }) => effective_from);
+  expect(starts.filter((start) => start > new Date())).toEqual([]);
+});
+
 test('an import whose planned price has come into force is undone to the price before it', async () => {
   await imports.apply(world.db, await prices.planOf({ m: usual }), none, 'a');
   const usual_and_dear = await turningPlan(
