@@ -222,8 +222,8 @@ function upkeepActivities(db: Db) {
 }
 
 async function checkPrices(db: Db) {
-  const { served } = servedBy((await configs.current(db))?.config);
-  const found = await check(db, [await builtInCatalog()], served);
+  const wanted = servedBy((await configs.current(db))?.config);
+  const found = await check(db, [await builtInCatalog()], wanted);
   const off = found.told_costs.filter(isFault).slice(0, PRICES_SHOWN_MAX);
   const shown = {
     unpriced: found.unpriced.slice(0, PRICES_SHOWN_MAX),

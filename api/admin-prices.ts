@@ -106,11 +106,7 @@ function catalogsOf({ from = ['genai-prices'] }: Values) {
 /** What the named configurations serve, else the one that gateways take from the control plane. */
 async function servedOf(db: Db, { targets }: Values): Promise<ServedModels> {
   if (targets === undefined) return servedBy((await configs.current(db))?.config);
-  const all = targets.map((file) => servedBy(parse(textOf(file))));
-  return {
-    served: all.flatMap(({ served }) => served),
-    factors: Object.assign({}, ...all.map(({ factors }) => factors)),
-  };
+  return servedBy(...targets.map((file) => parse(textOf(file))));
 }
 
 function wholeOf({ provider = [], all }: Values, found: ServedModels): Omit<Served, 'model'>[] {
@@ -274,8 +270,9 @@ function daysOf({ days }: Values): number {
 }
 
 async function report(db: Db, values: Values, print: Print): Promise<number> {
-  const { served } = await servedOf(db, values);
-  const found = await check(db, await catalogsOf(values), served, daysOf(values));
-  for (const line of checkLines(found, served.length)) print(line);
-  return found.faults === 0 && served.length > 0 ? 0 : 1;
+  const wanted = await servedOf(db, values);
+  const found = await check(db, await catalogsOf(values), wanted, daysOf(values));
+  const count = wanted.served.length;
+  for (const line of checkLines(found, count)) print(line);
+  return found.faults === 0 && count > 0 ? 0 : 1;
 }

@@ -114,6 +114,10 @@ export function checkLines(found: PriceCheck, served: number): string[] {
     ...found.differs.map(
       ({ name, catalog, changes }) => `${name}: ${changes.map(words).join(', ')}  [${catalog}]`,
     ),
+    ...found.beside.map(
+      ({ name, catalog, changes }) =>
+        `${name}, of another catalog: ${changes.map(words).join(', ')}  [${catalog}]`,
+    ),
     ...found.by_hand.map(
       ({ name, catalog, changes }) =>
         `${name}, by hand: ${changes.map(words).join(', ')}  [${catalog}]`,

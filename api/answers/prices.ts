@@ -158,14 +158,21 @@ export const undone = z.strictObject({
 export const priceCheck = z.strictObject({
   checked_at: time,
   unpriced: z.array(z.string()).describe('`provider/model`: served, and refused without a price.'),
-  differs: z.array(
-    z.strictObject({
-      name: z.string(),
-      catalog: z.string(),
-      changes,
-      doubts: z.array(z.string()),
-    }),
-  ),
+  differs: z
+    .array(
+      z.strictObject({
+        name: z.string(),
+        catalog: z.string(),
+        changes,
+        doubts: z.array(z.string()),
+      }),
+    )
+    .describe(
+      'Imported, and listed otherwise by that catalog now, or of another `price_factor` than its targets have.',
+    ),
+  beside: z
+    .array(z.strictObject({ name: z.string(), catalog: z.string(), changes }))
+    .describe('Imported from one catalog, and listed otherwise by another: no fault.'),
   by_hand: z.array(z.strictObject({ name: z.string(), catalog: z.string(), changes })),
   unknown: z.array(z.string()).describe('Priced, and known to no catalog.'),
   old: z.array(z.string()),

@@ -148,8 +148,7 @@ function giveBack({ db, principal }: Ctx, input: z.infer<typeof one>) {
 }
 
 async function compareAll({ db }: Ctx, { days }: z.infer<typeof checked>) {
-  const { served } = await servedByGateways(db);
-  return check(db, [await builtInCatalog()], served, days);
+  return check(db, [await builtInCatalog()], await servedByGateways(db), days);
 }
 
 /** The models of the configuration that gateways take from here; none if they run their files. */

@@ -59,7 +59,8 @@ export function changesOf(was: ListedPrice | undefined, now: ListedPrice): Amoun
   });
 }
 
-function percentOf(was: string | null, now: string | null): string | null {
+/** How far an amount moves: `+25.0`, `-50.0`; null without both, and from zero. */
+export function percentOf(was: string | null, now: string | null): string | null {
   if (was === null || now === null || was === '0') return null;
   const change = (Number(now) / Number(was) - 1) * 100;
   return `${change < 0 ? '' : '+'}${change.toFixed(1)}`;

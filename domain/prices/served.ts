@@ -10,14 +10,13 @@ export interface ServedModels {
 }
 
 /**
- * The models that a configuration of gateways serves, under the names that their prices have. It is
- * read as far as it is understood: whether it is right, the gateway says. Throws CatalogError for
- * two factors of one provider.
+ * The models that configurations of gateways serve, under the names that their prices have. They
+ * are read as far as they are understood: whether they are right, the gateway says. Throws
+ * CatalogError for two factors of one provider, in one of them or in two.
  */
-export function servedBy(config: unknown): ServedModels {
+export function servedBy(...configs: readonly unknown[]): ServedModels {
   const found: ServedModels = { served: [], factors: {} };
-  const targets = memberOf(memberOf(config, 'providers'), 'targets');
-  for (const target of Array.isArray(targets) ? targets : []) {
+  for (const target of configs.flatMap(targetsOf)) {
     const kind = textOf(memberOf(target, 'kind'));
     const provider = textOf(memberOf(target, 'provider')) ?? kind ?? textOf(memberOf(target, 'id'));
     if (provider === undefined) continue;
@@ -35,6 +34,11 @@ export function servedBy(config: unknown): ServedModels {
     }
   }
   return found;
+}
+
+function targetsOf(config: unknown): unknown[] {
+  const targets = memberOf(memberOf(config, 'providers'), 'targets');
+  return Array.isArray(targets) ? targets : [];
 }
 
 function memberOf(value: unknown, name: string): unknown {

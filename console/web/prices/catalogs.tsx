@@ -125,7 +125,10 @@ function Unpriced() {
         <Text>Served and refused for want of a price: {unpriced.join(', ')}.</Text>
       )}
       {differs.length > 0 && (
-        <Text>Other in the catalog by now: {differs.map(({ name }) => name).join(', ')}.</Text>
+        <Text>
+          Other in their catalog or configuration by now:{' '}
+          {differs.map(({ name }) => name).join(', ')}.
+        </Text>
       )}
       {below.length > 0 && (
         <Text>

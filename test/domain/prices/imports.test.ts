@@ -201,7 +201,7 @@ test('a factor and a seller hold for the next import and for checks; losing the 
   const served = [{ provider: 'openai-eu', model: 'm', seller: 'openai' }];
   const first = await makePlan(world.db, [catalog], { served, whole: [] }, { 'openai-eu': '1.1' });
   await imports.apply(world.db, first, none, 'a');
-  expect((await check(world.db, [catalog], [])).faults).toBe(0);
+  expect((await check(world.db, [catalog], { served: [], factors: {} })).faults).toBe(0);
   const whole = [{ provider: 'openai-eu' }];
   const again = await makePlan(world.db, [catalog], { served: [], whole });
   expect((await diff(world.db, again)).rows[0]?.group).toBe('same');
@@ -267,7 +267,7 @@ test('a check names served models without a price, and imported prices that a ca
     h: usual,
   });
   const served = ['m', 'o'].map((model) => ({ provider: 'openai', model }));
-  const report = await check(world.db, [catalog], served);
+  const report = await check(world.db, [catalog], { served, factors: {} });
   expect(report).toMatchObject({ unpriced: ['openai/o'], faults: 2, old: [] });
   expect(report.differs.map(({ name }) => name)).toEqual(['openai/m']);
   expect(report.by_hand.map(({ name }) => name)).toEqual(['openai/h']);

@@ -25,6 +25,8 @@ beforeAll(async () => {
 });
 afterAll(() => close());
 
+const nobody = { served: [], factors: {} };
+
 let models = 0;
 
 /** A model at 1 USD per million, that an import has priced. */
@@ -72,7 +74,7 @@ test.each<[why: string, told: string, found: object]>([
   ['theirs is zero', '0', { theirs_usd: '0', ratio: null, standing: 'above' }],
 ])('a list that is %s is told as such', async (_, told, found) => {
   const model = await pricedModel();
-  const faults = async () => (await check(db, [], [])).faults;
+  const faults = async () => (await check(db, [], nobody)).faults;
   const before = await faults();
   await run(model, told);
   const { standing: stands } = found as { standing: string };
@@ -113,12 +115,12 @@ test.each([
 ])('a price %s may be above, and never below', async (_, columns) => {
   const margin = await pricedModel(columns);
   const loss = await pricedModel(columns);
-  const before = (await check(db, [], [])).faults;
+  const before = (await check(db, [], nobody)).faults;
   await run(margin, '0.0008');
   expect(await standing(margin)).toMatchObject({ standing: 'above', is_decided: true });
-  expect((await check(db, [], [])).faults).toBe(before);
+  expect((await check(db, [], nobody)).faults).toBe(before);
   await run(loss, '0.002');
-  expect((await check(db, [], [])).faults).toBe(before + 1);
+  expect((await check(db, [], nobody)).faults).toBe(before + 1);
 });
 
 test('only calls that tell a cost are compared, and only those of the days that are asked for', async () => {
