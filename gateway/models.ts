@@ -2,7 +2,7 @@ import type { Context } from 'koa';
 import { decimalText, shifted, times } from '../domain/prices/decimals';
 import type { Gateway } from './call/call';
 import type { ControlPlane, Price } from './control-plane/client';
-import { dearestOf } from './control-plane/prices';
+import { dearestOf, type Share } from './control-plane/prices';
 import type { Shape } from './providers/kind';
 import { notAllowed, unknownModel } from './stages/choose';
 import type { Listed } from './upstreams/listing';
@@ -42,8 +42,8 @@ function isServed({ snapshot }: Gateway, id: string, shapes: ReadonlySet<Shape>)
 /** A model that the caller may use, with the dearest price that a call of it may have. */
 interface Shown extends Listed {
   price: Price | undefined;
-  /** What the caller's organization pays of it, exact; undefined if nobody can say so now. */
-  factor: string | undefined;
+  /** What the caller's organization pays of it; undefined if nobody can say so now. */
+  share: Share | undefined;
 }
 
 async function callable(
@@ -53,17 +53,29 @@ async function callable(
 ): Promise<Shown[]> {
   const { allowed_models, org_id } = await snapshot.identifier.confirm(ctx.req);
   const prices = (await control_plane.prices()) ?? [];
-  const factor = await factorOf(control_plane, org_id);
-  return snapshot.providers
-    .models(shapes, allowed_models)
-    .map((one) => ({ ...one, price: dearestOf(prices, one.priced), factor }));
+  const shares = await sharesOf(control_plane, org_id);
+  return snapshot.providers.models(shapes, allowed_models).map((one) => {
+    const paid = dearestOf(prices, one.priced, shares ?? wholeList);
+    return { ...one, price: paid?.price, share: shares && paid };
+  });
 }
 
-/** Without an answer a price is left out: a wrong one would be believed. */
-async function factorOf(control_plane: ControlPlane, org_id: string): Promise<string | undefined> {
+const wholeList = () => [{ factor: '1', request_factor: '1' }];
+
+/**
+ * By which factors an organization pays a provider's prices: its own key's, and its own one if the
+ * platform's key may serve. Without an answer none is known: a wrong price would be believed.
+ */
+async function sharesOf(control_plane: ControlPlane, org_id: string) {
   try {
-    const { price_factor = '1' } = await control_plane.funds({ org_id });
-    return price_factor;
+    const { price_factor = '1', own_keys = [] } = await control_plane.funds({ org_id });
+    const platform: Share = { factor: price_factor, request_factor: price_factor };
+    return (provider: string): Share[] => {
+      const own = own_keys.find((key) => key.provider === provider);
+      if (own === undefined) return [platform];
+      const by_key = { factor: own.price_factor, request_factor: '1' };
+      return own.own_keys === 'only' ? [by_key] : [by_key, platform];
+    };
   } catch {
     return undefined;
   }
@@ -74,16 +86,16 @@ function wantsAnthropic(ctx: Context): boolean {
   return ctx.get('anthropic-version') !== '';
 }
 
-function openaiModel({ model, provider, price, factor }: Shown) {
+function openaiModel({ model, provider, price, share }: Shown) {
   return {
     ...{ id: model, object: 'model', created: CREATED, owned_by: provider },
-    ...(price === undefined ? {} : known(price, factor)),
+    ...(price === undefined ? {} : known(price, share)),
   };
 }
 
-function anthropicModel({ model, price, factor }: Shown) {
+function anthropicModel({ model, price, share }: Shown) {
   const created_at = new Date(CREATED * 1_000).toISOString();
-  const { context_length, top_provider, ...rest } = price === undefined ? {} : known(price, factor);
+  const { context_length, top_provider, ...rest } = price === undefined ? {} : known(price, share);
   return {
     ...{ type: 'model', id: model, display_name: model, created_at },
     ...present({
@@ -106,12 +118,9 @@ interface Known {
 /**
  * What is known of a model, under the names that OpenRouter gave these members and that clients
  * read; both official SDKs ignore them. Prices are USD a token, or a call, as decimal text, times
- * the factor.
+ * the factor of who pays.
  */
-function known(
-  { metadata, max_output_tokens, ...price }: Price,
-  factor: string | undefined,
-): Known {
+function known({ metadata, max_output_tokens, ...price }: Price, share: Share | undefined): Known {
   const { context_length, input_modalities, output_modalities } = metadata ?? {};
   const { supported_parameters, deprecation_date, successor } = metadata ?? {};
   const most = max_output_tokens ?? metadata?.max_output_tokens;
@@ -120,19 +129,22 @@ function known(
     top_provider: most == null ? undefined : { max_completion_tokens: most },
     architecture: orNothing({ input_modalities, output_modalities }),
     supported_parameters,
-    pricing: factor === undefined ? undefined : pricingOf(price, factor),
+    pricing: share === undefined ? undefined : pricingOf(price, share),
     svc: orNothing({ deprecation_date, successor }),
   });
 }
 
-function pricingOf(price: Omit<Price, 'metadata' | 'max_output_tokens'>, factor: string): object {
+function pricingOf(
+  price: Omit<Price, 'metadata' | 'max_output_tokens'>,
+  { factor, request_factor }: Share,
+): object {
   const each = (amount: number | null) => charged(amount, factor);
   return present({
     prompt: perToken(each(price.input_per_1m)),
     completion: perToken(each(price.output_per_1m)),
     input_cache_read: perToken(each(price.cached_input_per_1m)),
     input_cache_write: perToken(each(price.cache_write_per_1m)),
-    request: each(price.per_request),
+    request: charged(price.per_request, request_factor),
     web_search: each(price.per_web_search ?? price.per_tool_call),
   });
 }

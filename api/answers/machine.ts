@@ -174,6 +174,10 @@ export const keyFunds = z.strictObject({
     .describe('Null where another proof than a key says who calls, and names none.'),
   currency: id,
   price_factor: z.string().describe('What the organization pays of each price, exact.'),
+  own_keys: z
+    .array(frozenKey.pick({ provider: true, price_factor: true, own_keys: true }))
+    .optional()
+    .describe('Its own keys: what they serve is paid by their factors. Absent: there are none.'),
   budgets: z
     .array(
       z.strictObject({

@@ -41,18 +41,38 @@ function nameOf(provider: string, model: string): string {
   return `${provider}\n${model}`;
 }
 
+/** What is paid of a price's amounts, exact. */
+export interface Share {
+  factor: string;
+  /** Of its price per request, which no own key changes. */
+  request_factor: string;
+}
+
+/** A price of the list, and what is paid of it. */
+export interface Paid extends Share {
+  price: Price;
+}
+
 /**
- * The dearest price of several ways to serve a model, by a million tokens in and out; undefined if
- * none has a price.
+ * What is paid at most of several ways to serve a model, by a million tokens in and out; undefined
+ * if none has a price. `sharesOf` says how calls of a provider may be charged.
  */
 export function dearestOf(
   prices: readonly Price[],
   ways: readonly { provider: string; model: string }[],
-): Price | undefined {
-  const rows = ways.flatMap((way) => priceFor(prices, way) ?? []);
-  const sumOf = ({ input_per_1m, output_per_1m }: Price) => input_per_1m + output_per_1m;
-  return rows.reduce<Price | undefined>(
-    (dearest, row) => (dearest === undefined || sumOf(row) > sumOf(dearest) ? row : dearest),
+  sharesOf: (provider: string) => readonly Share[],
+): Paid | undefined {
+  const all = ways.flatMap((way) => {
+    const price = priceFor(prices, way);
+    return price === undefined
+      ? []
+      : sharesOf(way.provider).map((share): Paid => ({ ...share, price }));
+  });
+  // Compared alone: what is shown is multiplied exactly.
+  const sumOf = ({ price, factor }: Paid) =>
+    (price.input_per_1m + price.output_per_1m) * Number(factor);
+  return all.reduce<Paid | undefined>(
+    (dearest, one) => (dearest === undefined || sumOf(one) > sumOf(dearest) ? one : dearest),
     undefined,
   );
 }

@@ -1,6 +1,6 @@
 import { makeTenant, refusal } from '../support/api';
 import { platformKey } from '../support/keys';
-import { makeOrg, reserveBody } from '../support/ledger';
+import { makeOrg, makeOwnKey, reserveBody } from '../support/ledger';
 import {
   approve,
   makeShort,
@@ -154,6 +154,15 @@ test('a gateway is told what an organization pays', async () => {
   await setFactor(org_id, 1.2);
   const told = await call('post', '/v1/gateway/keys/funds', { key: machine, body: { org_id } });
   expect(told.body).toMatchObject({ price_factor: '1.2', budgets: [] });
+  expect(told.body).not.toHaveProperty('own_keys');
+  await makeOwnKey(db, org_id, { provider: 'b', price_factor: 1.25 });
+  await makeOwnKey(db, org_id, { provider: 'a', price_factor: 0, own_keys: 'first' });
+  await makeOwnKey(db, org_id, { provider: 'c', revoked_at: new Date() });
+  const again = await call('post', '/v1/gateway/keys/funds', { key: machine, body: { org_id } });
+  expect(again.body.own_keys).toEqual([
+    { provider: 'a', price_factor: '0', own_keys: 'first' },
+    { provider: 'b', price_factor: '1.25', own_keys: 'only' },
+  ]);
   const body = reserveBody(org_id, 1);
   expect((await call('post', '/v1/gateway/wallets/reserve', { key: machine, body })).status).toBe(
     402,

@@ -2,7 +2,7 @@ import OpenAI from 'openai';
 import * as pricing from '../../domain/ledger/pricing';
 import { many } from '../../domain/sql';
 import { gatewayKey, openWorld, type TestGateway, type World } from '../support/gateway';
-import { makeOrg } from '../support/ledger';
+import { makeOrg, makeOwnKey } from '../support/ledger';
 
 let world: World;
 let gateway: TestGateway;
@@ -13,7 +13,9 @@ beforeAll(async () => {
   world = await openWorld();
   await many(world.api.db, `delete from model_prices returning id`);
   const price = { ...pricing.blankPrice, provider: 'cheap', model: 'm', input_per_1m: 0.3 };
-  const cheap = await pricing.create(world.api.db, { ...price, output_per_1m: 1.2 });
+  const cheap = await pricing.create(world.api.db, {
+    ...{ ...price, output_per_1m: 1.2, per_request: 0.001 },
+  });
   await pricing.create(world.api.db, {
     ...{ ...price, provider: 'dear', model: 'm-2027', input_per_1m: 3, output_per_1m: 12 },
     ...{ cached_input_per_1m: 0.3, per_web_search: 0.01, max_output_tokens: 8_192 },
@@ -120,4 +122,38 @@ test('a price is what the organization of the caller pays, whoever says who call
   const [unpriced] = await listed({ 'x-user-id': 'ada' }, unknown.url);
   expect(unpriced).toMatchObject({ id: 'm', context_length: 200_000 });
   expect(unpriced).not.toHaveProperty('pricing');
+});
+
+test.each<[string, object[], object]>([
+  [
+    'its own keys alone serve',
+    [
+      { provider: 'cheap', price_factor: 20 },
+      { provider: 'dear', price_factor: 1.25 },
+    ],
+    { prompt: '0.000006', completion: '0.000024', request: '0.001' },
+  ],
+  [
+    'its own key alone serves the dearest',
+    [{ provider: 'dear', price_factor: 1.25 }],
+    { prompt: '0.00000375', completion: '0.000015', web_search: '0.0125' },
+  ],
+  [
+    'the key of the platform may follow, which is dearer',
+    [{ provider: 'dear', price_factor: 0.1, own_keys: 'first' }],
+    { prompt: '0.00000228', completion: '0.00000912' },
+  ],
+  [
+    'its own key makes the other one the dearest',
+    [{ provider: 'dear', price_factor: 0 }],
+    { prompt: '0.000000228', completion: '0.000000912', request: '0.00076' },
+  ],
+])('a price is what may be charged at most if %s', async (_, keys, pricing) => {
+  const { org_id } = await makeOrg(world.api.db, { price_factor: 0.76 });
+  for (const own of keys) await makeOwnKey(world.api.db, org_id, { ...own });
+  await makeOwnKey(world.api.db, org_id, {
+    ...{ provider: 'other', price_factor: 9, revoked_at: new Date() },
+  });
+  const [shown] = await listed({ authorization: `Bearer ${await gatewayKey(world.api, org_id)}` });
+  expect(shown).toMatchObject({ id: 'm', pricing });
 });

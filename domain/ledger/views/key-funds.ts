@@ -12,10 +12,21 @@ export interface KeyFunds {
   currency: string;
   /** What the organization pays of each price, exact. */
   price_factor: string;
+  /** Its own keys, by which it pays otherwise; absent if it has none. */
+  own_keys?: OwnKeyFactor[];
   /** Those that count the caller's calls, as far as the caller may see them. */
   budgets: OwnBudget[];
   /** Of the wallet that would pay now; null where the key's person may not see it. */
   wallet: { owner_type: OwnerType; balance_nanos: bigint } | null;
+}
+
+/** What calls that an own key serves pay of each price. */
+export interface OwnKeyFactor {
+  provider: string;
+  /** In the place of the organization's, exact. */
+  price_factor: string;
+  /** `first`: the platform's key may serve in its place, at the organization's factor. */
+  own_keys: 'only' | 'first';
 }
 
 interface OwnBudget {
@@ -38,7 +49,7 @@ interface OwnBudget {
  */
 export async function fundsOf(db: Db, caller: CallerBody): Promise<KeyFunds> {
   const { org_id, user_id = null, team_id = null } = caller;
-  const { currency, price_factor, is_member, life, ...found } = await keyOf(db, caller);
+  const { currency, price_factor, own_keys, is_member, life, ...found } = await keyOf(db, caller);
   const owners = [found.id, ...(is_member ? [user_id, team_id, org_id] : [])];
   const budgets = await budgetsOf(
     db,
@@ -51,6 +62,7 @@ export async function fundsOf(db: Db, caller: CallerBody): Promise<KeyFunds> {
     key: id === null || name === null ? null : { id, name, expires_at },
     currency,
     price_factor,
+    ...(own_keys === null ? {} : { own_keys }),
     budgets: life === null ? budgets : [{ ...life_budget, ...life }, ...budgets],
     wallet: balances
       ? {
@@ -75,6 +87,7 @@ interface FoundKey {
   expires_at: Date | null;
   currency: string;
   price_factor: string;
+  own_keys: OwnKeyFactor[] | null;
   is_member: boolean;
   limit_nanos: bigint | null;
   remaining_nanos: bigint | null;
@@ -85,6 +98,8 @@ async function keyOf(db: Db, caller: CallerBody) {
     db,
     `select t.id, t.name, least(t.expires_at, s.expires_at) as expires_at, o.currency,
        trim_scale(o.price_factor)::text as price_factor,
+       (select jsonb_agg(jsonb_build_object('provider', k.provider, 'price_factor', trim_scale(k.price_factor)::text,
+         'own_keys', k.own_keys) order by k.provider) from provider_keys k where k.org_id = o.id and k.revoked_at is null) as own_keys,
        t.max_budget_nanos as limit_nanos, t.max_budget_nanos - t.spent_nanos - t.held_nanos as remaining_nanos,
        exists (select 1 from memberships m where m.org_id = o.id and m.user_id = :user_id and m.archived_at is null)
          and (:team_id::text is null or exists (select 1 from team_members x join teams y on y.id = x.team_id
