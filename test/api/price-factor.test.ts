@@ -1,6 +1,6 @@
 import { makeTenant, refusal } from '../support/api';
 import { platformKey } from '../support/keys';
-import { makeOrg, makeOwnKey, reserveBody } from '../support/ledger';
+import { makeOrg, makeOwnKey, makePrice, reserveBody } from '../support/ledger';
 import {
   approve,
   makeShort,
@@ -115,6 +115,53 @@ test('a discount lets a call go on that waits for money at the other API', async
   await setFactor(short.org_id, 0.76);
   expect((await answer).body).toMatchObject({ reserved_amount: 0.000_076 });
   expect(await show(call, short)).toMatchObject({ status: 'redeemed' });
+});
+
+test.each<[string, (org_id: string, model: string) => Promise<unknown>]>([
+  ['an own key that comes', (org_id) => makeOwnKey(world.db, org_id, { price_factor: 0.76 })],
+  ['a price that falls', (_, model) => makePrice(world.db, { model, ...fallen() })],
+  [
+    'a fallen price that comes into force',
+    (_, model) => makePrice(world.db, { model, ...fallen(1_000) }),
+  ],
+])('%s lets a call go on that waits for money', async (...given) => {
+  const [name, arrange] = given;
+  const { db, call, machine } = world;
+  const model = name.replaceAll(' ', '-');
+  await makePrice(db, { model });
+  const short = await makeShort(world, 100, { model, own_keys: true });
+  await topUp(call, short, 80);
+  const answer = redeem(call, machine, short, { wait_ms: 30_000 });
+  await until(async () => (await show(call, short)).waiting_calls === 1);
+  await arrange(short.org_id, model);
+  expect((await answer).body).toMatchObject({ reserved_amount: 0.000_076 });
+});
+
+const fallen = (in_ms = 0) => ({
+  ...{ input_per_1m: 0.76, effective_from: new Date(Date.now() + in_ms) },
+});
+
+test('what costs nothing by now goes on, and is approved, whatever its organization owes', async () => {
+  const { db, call, machine } = world;
+  const tenant = await makeTenant(db);
+  const { org_id } = tenant;
+  await topUp(call, tenant, 100);
+  const body = reserveBody(org_id, 100);
+  const held = await call('post', '/v1/gateway/wallets/reserve', { key: machine, body });
+  const { reservation_id } = held.body;
+  const used = { outcome: 'completed', usage: { prompt_tokens: 105, completion_tokens: 0 } };
+  const settled = await call('post', '/v1/gateway/wallets/settle', {
+    ...{ key: machine, body: { org_id, reservation_id, ...used } },
+  });
+  expect(settled.body).toMatchObject({ actual_cost: 0.000_105 });
+  const waiting = await makeShort(world, 10, {}, tenant);
+  const approved = await makeShort(world, 10, {}, tenant);
+  const answer = redeem(call, machine, waiting, { wait_ms: 30_000 });
+  await until(async () => (await show(call, waiting)).waiting_calls === 1);
+  await setFactor(org_id, 0);
+  expect(await answer).toMatchObject({ status: 200, body: { reserved_amount: 0 } });
+  expect((await approve(call, approved)).status).toBe(200);
+  expect((await redeem(call, machine, approved)).body).toMatchObject({ reserved_amount: 0 });
 });
 
 test('an approval holds by the factor of its moment, and the call that redeems it keeps that', async () => {

@@ -69,6 +69,14 @@ export const command = fc.oneof(
     }),
   },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('lapse' as const), pick: fc.nat(30) }) },
+  // What an organization owes by then stays, although its calls cost nothing.
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      do: fc.constant('factor' as const),
+      price_factor: fc.constantFrom(0, 1, 1, 0.76),
+    }),
+  },
   {
     weight: 1,
     arbitrary: fc.record({

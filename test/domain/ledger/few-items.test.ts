@@ -199,6 +199,11 @@ async function run(world: World, given: Command): Promise<void> {
   switch (given.do) {
     case 'credit':
       return credit(db, world.org_id, wallets[given.to] as string, BigInt(given.tokens) * TOKEN);
+    case 'factor':
+      await many(db, 'update organizations set price_factor = :price_factor where id = :id', {
+        ...{ id: world.org_id, price_factor: given.price_factor },
+      });
+      return;
     case 'keep':
       await many(db, 'update wallets set kept_nanos = :kept where id = :id', {
         id: world.org_wallet,
