@@ -24,6 +24,8 @@ export interface ToldCost {
 /** From this share on a difference is told of, and from so many calls on. */
 const OFF_SHARE = '0.02';
 const CALLS_LEAST = 5;
+/** A charge is whole nanos: of fewer, its rounding may be more than 1 %. */
+const CHARGED_NANOS_LEAST = 100;
 
 export const COST_DAYS = 1;
 export const COST_DAYS_MAX = 90;
@@ -32,7 +34,9 @@ export const COST_DAYS_MAX = 90;
  * Compares what providers told of the calls that ended in the last days with what these were
  * charged, in USD at the rate of each call and before the factor of its organization. Calls by own
  * keys of organizations are left out, as the platform pays no provider for them, and so are those
- * of organizations that pay nothing. What was put aside as excess counts as charged.
+ * of organizations that pay nothing, and those that cost so little of their wallet's currency, by
+ * both figures, that rounding alone may be the difference. What was put aside as excess counts as
+ * charged.
  */
 export async function toldCosts(db: Db, days: number): Promise<ToldCost[]> {
   const rows = await many<Omit<ToldCost, 'name'> & { provider: string; model: string }>(
@@ -55,6 +59,8 @@ export async function toldCosts(db: Db, days: number): Promise<ToldCost[]> {
            where f ->> 'provider' = r.settled_provider and f ->> 'model' = r.settled_model limit 1) end
        where r.provider_cost_usd is not null and r.closed_at > clock_timestamp() - make_interval(days => :days)
          and r.provider_key_id is null and r.settled_model is not null and r.price_factor is distinct from 0
+         and (greatest(r.actual_cost_nanos, r.provider_cost_usd * 1000000000 * r.exchange_rate * coalesce(r.price_factor, 1)) >= ${CHARGED_NANOS_LEAST}
+           or (r.actual_cost_nanos = 0 and r.provider_cost_usd = 0))
        group by 1, 2
      ) as s order by 1, 2`,
     { days },

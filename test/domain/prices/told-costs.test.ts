@@ -103,6 +103,35 @@ test.each([0.76, 1.2, 0])(
   },
 );
 
+test.each<[why: string, price_factor: number, found: object | undefined]>([
+  ['1.4 nanos are charged as 1', 0.000_001, undefined],
+  ['1,400 nanos are charged as such', 0.001, { ratio: '1.0000', standing: 'close' }],
+])('rounding of tiny charges is no fault of the list: %s', async (_, price_factor, found) => {
+  const model = await pricedModel();
+  const { org_id } = await makeFundedOrg(db, 10_000_000, { price_factor });
+  for (let n = 0; n < 5; n += 1) {
+    const hold = await lanes.reserve(reserveBody(org_id, 1_400, { model }));
+    const by = { provider_cost_usd: '0.0014' };
+    await lanes.settle(settleBody(org_id, hold.reservation_id, 1_400, by));
+  }
+  if (found === undefined) expect(await standing(model)).toBeUndefined();
+  else expect(await standing(model)).toMatchObject(found);
+});
+
+test('what the list gives for nothing is told however little it is charged', async () => {
+  const model = await pricedModel({ free: true });
+  for (let n = 0; n < 5; n += 1) {
+    const hold = await lanes.reserve(reserveBody(org.org_id, 1_000, { model }));
+    const by = { provider_cost_usd: '0.001' };
+    await lanes.settle(settleBody(org.org_id, hold.reservation_id, 1_000, by));
+  }
+  expect(await standing(model)).toMatchObject({
+    ours_usd: '0',
+    ratio: '0.0000',
+    standing: 'below',
+  });
+});
+
 test('four calls are too few to warn', async () => {
   const model = await pricedModel();
   await run(model, '0.002', { count: 4 });
