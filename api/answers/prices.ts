@@ -97,11 +97,21 @@ export const plan = z.strictObject({
   gone: z.array(z.string().max(1_000)).max(ROWS_MAX).describe('Imported before, listed no more.'),
 });
 
+// Not all that changes is an amount: of `reasoning` it is a word, of tokens and factors a number.
+const side = z
+  .union([amount, z.enum(['true', 'false'])])
+  .nullable()
+  .describe('Decimal text; true or false of `reasoning`; null if it is not said.');
+
 const changes = z.array(
   z.strictObject({
-    amount: z.string().describe('`input_per_1m`, `above 200000: output_per_1m`.'),
-    was: amount.nullable(),
-    now: amount.nullable(),
+    amount: z
+      .string()
+      .describe(
+        '`input_per_1m`, `above 200000: output_per_1m`; or `max_output_tokens`, `reasoning`, `price_factor`.',
+      ),
+    was: side,
+    now: side,
     percent: z.string().nullable(),
   }),
 );

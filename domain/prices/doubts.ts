@@ -7,7 +7,10 @@ import { flat } from './listed';
 
 /** One amount that an import would change; null where a side says nothing. */
 export interface AmountChange {
-  /** `input_per_1m`, `above 200000: input_per_1m`, `priority: input_per_1m`. */
+  /**
+   * `input_per_1m`, `above 200000: input_per_1m`, `priority: input_per_1m`; or `max_output_tokens`,
+   * `price_factor`, and `reasoning`, which is `true` or `false`.
+   */
   amount: string;
   was: string | null;
   now: string | null;

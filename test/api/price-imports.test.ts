@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { runPrices } from '../../api/admin-prices';
+import * as answers from '../../api/answers/prices';
 import { type Db, many } from '../../domain/sql';
 import { type CallApi, refusal, startApi } from '../support/api';
 import { platformKey } from '../support/keys';
@@ -201,6 +202,20 @@ test.each<[string, () => string[], RegExp]>([
   ['an unknown import', () => ['undo', `pimp_${randomUUID()}`], /No import of prices/],
 ])('a terminal that says %s is told what to say', async (_, args, words) => {
   await expect(terminal(...args())).rejects.toThrow(words);
+});
+
+test('what changes of a model beside its amounts is of the form that answers have', async () => {
+  const { plan } = (await get('/v1/admin/price-plan?providers=groq')).body;
+  const metadata = { reasoning: true, max_output_tokens: 512 };
+  const body = { plan: { ...plan, rows: [{ ...plan.rows[0], metadata }] } };
+  const answer = await post('/v1/admin/price-imports/diff', body);
+  expect(answer.body.rows[0].changes).toEqual(
+    expect.arrayContaining([
+      { amount: 'max_output_tokens', was: null, now: '512', percent: null },
+      { amount: 'reasoning', was: 'false', now: 'true', percent: null },
+    ]),
+  );
+  expect(answers.diff.safeParse(answer.body)).toMatchObject({ success: true });
 });
 
 test('a plan file is of this very form', async () => {
