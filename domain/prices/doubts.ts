@@ -1,7 +1,7 @@
 import type { Metadata } from '../ledger/price-lists';
 import type { ListedPrice } from './catalogs/catalog';
 import { compared, over, shifted, times } from './decimals';
-import { flat } from './listed';
+import { flat, parents } from './listed';
 
 // What makes a proposed price doubtful, so that a person has to say yes to this very row.
 
@@ -27,19 +27,6 @@ const DEAREST_UNIT = '100';
 const SLIPS = ['10', '1000', '1000000'];
 // Charged beside tokens: one that appears raises each call.
 const fee = /per_(request|minute|1m_characters|page|tool_call)$/;
-
-// What an amount is that a price does not say: its parent's, as billed_figures charges it.
-const parents = {
-  cached_input_per_1m: ['input_per_1m'],
-  cache_write_per_1m: ['input_per_1m'],
-  cache_write_1h_per_1m: ['cache_write_per_1m', 'input_per_1m'],
-  audio_input_per_1m: ['input_per_1m'],
-  image_input_per_1m: ['input_per_1m'],
-  video_input_per_1m: ['input_per_1m'],
-  audio_output_per_1m: ['output_per_1m'],
-  image_output_per_1m: ['output_per_1m'],
-  video_output_per_1m: ['output_per_1m'],
-} as const;
 
 function hasParent(amount: string): boolean {
   return Object.hasOwn(parents, amount.slice(amount.lastIndexOf(' ') + 1));
@@ -123,6 +110,26 @@ function isNear(a: string, b: string): boolean {
   return (
     compared(a, over(times(b, '99'), 100)) >= 0 && compared(a, shifted(times(b, '101'), -2)) <= 0
   );
+}
+
+/** Kinds of what goes in and what comes out. A model that charges one alone gives the other away. */
+const sides = ['input', 'output'] as const;
+// What comes out of these is no text, and is charged as their input.
+const one_sided = /embed|rerank|\b(bge|gte|e5|voyage)\b/i;
+
+/** What a new price of a model would give away: tokens of one side, beside others that cost. */
+export function givenAway(model: string, { amounts }: ListedPrice): string[] {
+  if (one_sided.test(model)) return [];
+  const listed = sides.map((side) =>
+    Object.entries(amounts).some(
+      ([name, amount]) => name.endsWith(`${side}_per_1m`) && !/^cache/.test(name) && amount !== '0',
+    ),
+  );
+  return sides.flatMap((side, at) => {
+    if (listed[at] || !listed.some(Boolean)) return [];
+    const said = amounts[`${side}_per_1m`] === undefined ? 'is not listed' : 'is 0';
+    return [`${side}_per_1m ${said}: tokens of ${side} would cost nothing`];
+  });
 }
 
 /** Amounts that no model has, and ways to charge that would both be charged. */

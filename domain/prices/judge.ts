@@ -1,7 +1,15 @@
 import type { Metadata } from '../ledger/price-lists';
 import { type Db, one } from '../sql';
 import type { ListedPrice } from './catalogs/catalog';
-import { type AmountChange, absurd, changesOf, factChanges, factDoubts, leaps } from './doubts';
+import {
+  type AmountChange,
+  absurd,
+  changesOf,
+  factChanges,
+  factDoubts,
+  givenAway,
+  leaps,
+} from './doubts';
 import { isBillable } from './listed';
 import { covers, nameOf, type Plan, type PlanRow } from './plan';
 import { type Present, planned, presentPrices } from './stored';
@@ -90,7 +98,7 @@ function judged(row: PlanRow, facts: Facts): Judged {
   const { coming, doubts: later_doubts } = comingOf(row, price, facts);
   const doubts = [
     ...row.doubts,
-    ...(own === undefined ? [] : leaps(of_price)),
+    ...(own === undefined ? givenAway(row.model, price) : leaps(of_price)),
     ...factorDoubts(row, own),
     ...(own === undefined ? [] : factDoubts(of_model)),
     ...absurd(price),

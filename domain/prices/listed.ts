@@ -1,3 +1,4 @@
+import type { Amount } from '../ledger/price-lists';
 import type { Listed, ListedPrice } from './catalogs/catalog';
 import { compared, over, times } from './decimals';
 
@@ -29,18 +30,45 @@ export function isBillable(price: ListedPrice): boolean {
   );
 }
 
+// What an amount is that a price does not say: its parent's, as billed_figures charges it.
+export const parents = {
+  cached_input_per_1m: ['input_per_1m'],
+  cache_write_per_1m: ['input_per_1m'],
+  cache_write_1h_per_1m: ['cache_write_per_1m', 'input_per_1m'],
+  audio_input_per_1m: ['input_per_1m'],
+  image_input_per_1m: ['input_per_1m'],
+  video_input_per_1m: ['input_per_1m'],
+  audio_output_per_1m: ['output_per_1m'],
+  image_output_per_1m: ['output_per_1m'],
+  video_output_per_1m: ['output_per_1m'],
+} as const;
+
 /**
- * True if all that both say is the same, and they say anything of this at all. One that has tiers
- * of long prompts says otherwise than one without; tiers of service are not known to each catalog.
+ * True if all that both say is the same, and they say anything of this at all, and `b` says nothing
+ * that `a` would charge otherwise: an amount that it alone lists is a fee, or another one than what
+ * stands in for it. One that has tiers of long prompts says otherwise than one without; tiers of
+ * service are not known to each catalog.
  */
 export function agree(a: ListedPrice, b: ListedPrice): boolean {
   if (a.tiers.length !== b.tiers.length) return false;
+  const lengths = new Set(a.tiers.map((tier) => tier.above_prompt_tokens));
+  if (!b.tiers.every((tier) => lengths.has(tier.above_prompt_tokens))) return false;
   const other = flat(b);
   const common = [...flat(a)].filter(([name]) => other.has(name));
   return (
     common.some(([, amount]) => amount !== '0') &&
-    common.every(([name, amount]) => compared(amount, other.get(name) as string) === 0)
+    common.every(([name, amount]) => compared(amount, other.get(name) as string) === 0) &&
+    Object.entries(b.amounts).every(
+      ([name, amount]) => compared(amount, chargedAs(a, name as Amount)) === 0,
+    )
   );
+}
+
+/** What a price charges for an amount, listed or not. */
+function chargedAs({ amounts }: ListedPrice, name: Amount): string {
+  const chain: readonly Amount[] = name in parents ? parents[name as keyof typeof parents] : [];
+  const found = [name, ...chain].find((one) => amounts[one] !== undefined);
+  return (found && amounts[found]) ?? '0';
 }
 
 /** What it says, for a person who compares. */

@@ -51,6 +51,20 @@ test('an entry without amounts confirms nothing, and one with amounts takes its 
   expect((await diff(world.db, doubted)).rows[0]).toMatchObject({ group: 'asks' });
 });
 
+test.each<[string, object, object, boolean]>([
+  ['that the first does not list', { input_cost_per_token: 1e-6 }, usual, false],
+  ['that is a fee', usual, { ...usual, input_cost_per_request: 0.01 }, false],
+  ['of a cache', usual, { ...usual, cache_read_input_token_cost: 1e-7 }, false],
+  ['that is charged so anyway', usual, { ...usual, cache_read_input_token_cost: 1e-6 }, true],
+  ['that the second does not list', { ...usual, cache_read_input_token_cost: 1e-7 }, usual, true],
+])('an amount %s says whether two catalogs agree', async (_, first, second, agrees) => {
+  const served = [{ provider: 'openai', model: 'm' }];
+  const catalogs = [await listing({ m: first }), await listing({ m: second })];
+  const [row] = (await makePlan(world.db, catalogs, { served, whole: [] })).rows;
+  expect(row?.confirmed_by).toHaveLength(agrees ? 1 : 0);
+  expect(row?.doubts.some((doubt) => doubt.includes('says otherwise'))).toBe(!agrees);
+});
+
 test('two entries of one name are a doubt, patterns and commitments no models', async () => {
   const azure = { ...usual, litellm_provider: 'azure' };
   const file = {

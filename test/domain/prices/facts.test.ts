@@ -67,3 +67,35 @@ test('a zero that OpenRouter writes for a model without a cache leaves the price
     output_per_1m: '15',
   });
 });
+
+test.each<[string, object, RegExp]>([
+  ['what comes out', { input_cost_per_token: 1e-6 }, /^output_per_1m is not listed/],
+  [
+    'what comes out at 0',
+    { input_cost_per_token: 1e-6, output_cost_per_token: 0 },
+    /^output_per_1m is 0: tokens of output would cost nothing/,
+  ],
+  ['what goes in', { output_cost_per_token: 1e-6 }, /^input_per_1m is not listed/],
+  [
+    'what goes in, but from a cache',
+    { output_cost_per_token: 1e-6, cache_read_input_token_cost: 1e-7 },
+    /^input_per_1m is not listed/,
+  ],
+])('a new price that gives away %s asks', async (_, entry, why) => {
+  const { m } = await prices.rowsOf({ m: entry });
+  expect(m?.group).toBe('asks');
+  expect(m?.doubts.filter((doubt) => why.test(doubt))).toHaveLength(1);
+  const plan = await prices.planOf({ m: entry });
+  await expect(imports.apply(world.db, plan, none, 'a')).rejects.toMatchObject({
+    code: 'import_asks',
+  });
+});
+
+test('a new price of a model that gives out no text, or that is charged otherwise, does not ask', async () => {
+  const rows = await prices.rowsOf({
+    'text-embedding-9': { input_cost_per_token: 1e-6, output_cost_per_token: 0 },
+    speech: { input_cost_per_token: 1e-6, output_cost_per_audio_token: 1e-5 },
+    minutes: { input_cost_per_second: 1e-4 },
+  });
+  for (const row of Object.values(rows)) expect(row).toMatchObject({ group: 'new', doubts: [] });
+});
