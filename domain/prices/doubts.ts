@@ -112,7 +112,7 @@ function isNear(a: string, b: string): boolean {
   );
 }
 
-/** Kinds of what goes in and what comes out. A model that charges one alone gives the other away. */
+/** What goes in and what comes out: a price that charges one alone gives the other away. */
 const sides = ['input', 'output'] as const;
 // What comes out of these is no text, and is charged as their input.
 const one_sided = /embed|rerank|\b(bge|gte|e5|voyage)\b/i;
