@@ -1,5 +1,8 @@
 -- Exports once a clock was set back, and what their schedules say.
 
+-- Of a schedule: what its export before could see. Events of earlier times that it could not see belong to this one.
+alter table exports add column events_after pg_snapshot;
+
 -- The entries of a wallet that come ahead of the first one that was written at a moment or later, between two bounds: the
 -- number of the last of them. It does not depend on what is written later, so that the end of one period is the beginning of
 -- the next. A clock that was set back gives entries earlier times than those before them; up to ten minutes are allowed for.

@@ -7616,6 +7616,9 @@ create table exports (
   clear_tried_at timestamptz,
   error_code text,
   error_message text,
+  -- Of a schedule: what its export before could see. Events of earlier times that it could not see
+  -- belong to this one.
+  events_after pg_snapshot,
   constraint exports_check check (to_time > from_time and (target = 's3') = (destination_id is not
     null))
 );

@@ -166,10 +166,11 @@ function fixing(kinds: readonly KindName[]): string {
   return `
     with made as (
       insert into exports (id, org_id, kinds, format, from_time, to_time, target, destination_id, snapshot, created_by, created_with,
-        schedule_id)
+        schedule_id, events_after)
       values (:export_id, :org_id, :kinds, :format, :from, :to,
         case when :destination_id::text is null then 'folder' else 's3' end, :destination_id, pg_current_snapshot(), :created_by,
-        :created_with, :schedule_id)
+        :created_with, :schedule_id, (select q.snapshot from exports q where q.schedule_id = :schedule_id
+          and q.status in ('completed', 'expired') order by q.id desc limit 1))
     ), bounds as (
       insert into export_wallets (export_id, wallet_id, org_id, from_seq, to_seq)
       select :export_id, w.id, w.org_id, seq_before(w.id, :from, 0, w.seq), seq_before(w.id, :to, 0, w.seq)

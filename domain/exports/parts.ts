@@ -21,6 +21,8 @@ export interface Part {
   is_last: boolean;
   /** Which transactions' events belong to it. */
   snapshot: string;
+  /** Which of them an earlier export of its schedule has; null: none. */
+  events_after: string | null;
 }
 
 /** A page of a part, and what it adds to the manifest. */

@@ -18,11 +18,21 @@ const event = columns([
   ],
 ]);
 
-/** The events that were visible as the export was made. */
+/**
+ * An event is of the time of its id, at which its gateway saw it, and may arrive up to seven days
+ * later: then it is in the first file of the next export of a schedule. A day is the margin.
+ */
+const LATE = `interval '8 days'`;
+
+/** The events that were visible as the export was made, and were in none before of its schedule. */
 export const events: DailyKind = {
   selected: event,
   key: ['id'],
-  page: visiblePage(event, 'events e', 'evt'),
+  page: visiblePage(event, 'events e', 'evt', {
+    from: `(:from::timestamptz - case when :is_first::boolean and :events_after::text is not null then ${LATE} else interval '0' end)`,
+    condition:
+      '(e.created_at >= :from or not pg_visible_in_snapshot(e.transaction_id, :events_after::pg_snapshot))',
+  }),
   long: ['payload'],
   sums: { type: 'type' },
 };
@@ -53,12 +63,9 @@ const audit_event = columns([
 export const auditLog: DailyKind = {
   selected: audit_event,
   key: ['id'],
-  page: visiblePage(
-    audit_event,
-    'audit_events a',
-    'aud',
-    'join audit_links l on l.event_id = a.id',
-  ),
+  page: visiblePage(audit_event, 'audit_events a', 'aud', {
+    joined: 'join audit_links l on l.event_id = a.id',
+  }),
   long: ['before', 'after'],
   sums: { type: 'action' },
 };
@@ -160,13 +167,13 @@ function visiblePage(
   selected: readonly Selected[],
   table: string,
   prefix: string,
-  joined = '',
+  { joined = '', from = ':from', condition = 'true' } = {},
 ): string {
   const of = table.split(' ')[1];
   return `
     select ${selectList(selected)} from ${table} ${joined}
-    where (:org_id::text is null or ${of}.org_id = :org_id) and ${of}.created_at >= :from and ${of}.created_at < :to
-      and ${of}.id > greatest(:after, ${idAt(prefix, ':from', '-')}) and ${of}.id < ${idAt(prefix, ':to', '+')}
+    where (:org_id::text is null or ${of}.org_id = :org_id) and ${of}.created_at >= ${from} and ${of}.created_at < :to
+      and ${condition} and ${of}.id > greatest(:after, ${idAt(prefix, from, '-')}) and ${of}.id < ${idAt(prefix, ':to', '+')}
       and pg_visible_in_snapshot(${of}.transaction_id, :snapshot::pg_snapshot)
     order by ${of}.id limit :limit`;
 }

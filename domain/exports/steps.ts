@@ -27,7 +27,7 @@ export async function unwritten(db: Db, export_id: string): Promise<number[]> {
 export async function partOf(db: Db, export_id: string, n: number): Promise<Part | undefined> {
   return maybe<Part>(
     db,
-    `select x.id as export_id, x.org_id, f.n, f.kind, f.day::text as day, x.snapshot::text as snapshot,
+    `select x.id as export_id, x.org_id, f.n, f.kind, f.day::text as day, x.snapshot::text as snapshot, x.events_after::text as events_after,
        greatest(x.from_time, coalesce(f.day::timestamp at time zone 'UTC', x.from_time)) as "from",
        least(x.to_time, coalesce((f.day + 1)::timestamp at time zone 'UTC', x.to_time)) as "to",
        coalesce(f.day::timestamp at time zone 'UTC' <= x.from_time, true) as is_first,
