@@ -3,6 +3,11 @@
 -- Of a schedule: what its export before could see. Events of earlier times that it could not see belong to this one.
 alter table exports add column events_after pg_snapshot;
 
+alter table export_schedules
+  -- Since when it makes no exports, as there is no room for one, and why.
+  add column waiting_since timestamptz,
+  add column waiting_reason text;
+
 -- The entries of a wallet that come ahead of the first one that was written at a moment or later, between two bounds: the
 -- number of the last of them. It does not depend on what is written later, so that the end of one period is the beginning of
 -- the next. A clock that was set back gives entries earlier times than those before them; up to ten minutes are allowed for.
@@ -28,3 +33,8 @@ begin
   where t.wallet_id = p_wallet_id and t.seq > v_low and t.seq <= p_high and t.created_at >= p_time order by t.seq limit 1;
   return coalesce(v_first - 1, p_high);
 end $$;
+
+-- One that is completed is deleted by hand: both change at once.
+create trigger exports_deleted after update of status on exports for each row
+when (old.status = 'completed' and new.status = 'expired' and old.expires_at is distinct from new.expires_at)
+execute function record_step('export.deleted', 'id', 'status', 'expires_at');

@@ -7578,7 +7578,10 @@ create table export_schedules (
   archived_at timestamptz,
   -- Why it ended by itself.
   ended_reason text,
-  time_zone text not null default 'UTC'
+  time_zone text not null default 'UTC',
+  -- Since when it makes no exports, as there is no room for one, and why.
+  waiting_since timestamptz,
+  waiting_reason text
 );
 create index export_schedules_org on export_schedules (org_id, id desc);
 
@@ -8210,6 +8213,12 @@ create trigger exports_created after insert on exports
 for each row when (new.schedule_id is null)
 execute function record_step('export.created', 'id', 'status', 'kinds', 'format', 'from_time',
   'to_time', 'target', 'destination_id');
+
+-- One that is completed is deleted by hand: both change at once.
+create trigger exports_deleted after update of status on exports
+for each row when (old.status = 'completed' and new.status = 'expired' and old.expires_at is
+  distinct from new.expires_at)
+execute function record_step('export.deleted', 'id', 'status', 'expires_at');
 
 create trigger payment_refunds_failed after update of status on payment_refunds
 for each row when (old.status <> 'failed' and new.status = 'failed')

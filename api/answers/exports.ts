@@ -78,6 +78,10 @@ export const schedule = z.strictObject({
   created_at: time,
   ended_at: time.nullable(),
   ended_reason: z.string().nullable().describe('Why it ended by itself.'),
+  waiting_since: time
+    .nullable()
+    .describe('Since then it makes no exports, as the folder has no room for one.'),
+  waiting_reason: z.string().nullable().describe('Why it waits, and what makes room.'),
 } satisfies Members<Wire<ExportSchedule>>);
 
 /** An export, as it stands in lists. */

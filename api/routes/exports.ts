@@ -95,7 +95,7 @@ export const exportRoutes = [
     input: named,
     handler: ({ db, principal }: Ctx, input) => exports.cancel(db, input.id, reachOf(principal)),
     is_recorded: true,
-    summary: 'Cancel an export; what was written is deleted.',
+    summary: 'Cancel an export, or end one that is completed; what was written is deleted.',
     answer: answers.exported,
   }),
   route({

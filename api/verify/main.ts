@@ -26,8 +26,7 @@ interface Found {
 
 /**
  * `npm run verify`: looks at a deployment as its clients see it, and says of each part whether it
- * works; exits 1 if one does not. What it writes is named verify and taken back, but for an export,
- * which expires.
+ * works; exits 1 if one does not. What it writes is named verify and taken back.
  */
 export async function main(args: string[]): Promise<void> {
   const { urls, is_json, ...given } = read(args);

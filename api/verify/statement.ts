@@ -16,8 +16,8 @@ interface Sum {
 
 /**
  * The platform's closing statement of the last hour is written, and its manifest adds up: what
- * wallets had and what their entries came to is what they have. The export stays until it expires,
- * and counts for the platform, not for an organization.
+ * wallets had and what their entries came to is what they have. The export is deleted again: it
+ * counts for the platform, not for an organization.
  */
 export async function exportAStatement({ apis, platform_key: key }: Deployment) {
   const url = `${apis[0]?.url}/v1/exports`;
@@ -31,16 +31,24 @@ export async function exportAStatement({ apis, platform_key: key }: Deployment) 
   if (asked.status !== 201)
     throw new Fault(`POST ${making} answers ${asked.status}: ${asked.body?.error?.message}`);
   const { id } = asked.body;
-  await untilCompleted(`${url}/${id}`, key);
-  const { files } = await read('GET', `${url}/${id}/files/0`, { key });
+  const found = await lookAt(`${url}/${id}`, key).catch((error: Error) => error);
+  // Canceled if it waits or is written, deleted if it is there; one that has failed left nothing.
+  const left = await ask('DELETE', `${url}/${id}`, { key });
+  if (found instanceof Error) throw found;
+  if (left.status !== 200)
+    throw new Fault(`DELETE ${url}/${id} answers ${left.status}: ${left.body?.error?.message}`);
+  return `the statement ${id} of the last hour is written and adds up`;
+}
+
+/** Waits for a statement and adds it up. */
+async function lookAt(url: string, key: string): Promise<void> {
+  await untilCompleted(url, key);
+  const { files } = await read('GET', `${url}/files/0`, { key });
   const sums: Sum[] = files.flatMap((file: { sums: Sum[] | null }) => file.sums ?? []);
   for (const [currency, left] of leftOver(sums)) {
     if (left !== 0n)
-      throw new Fault(
-        `The statement ${id} does not add up: ${left} nanos of ${currency} are left.`,
-      );
+      throw new Fault(`The statement ${url} does not add up: ${left} nanos of ${currency} are left.`);
   }
-  return `the statement ${id} of the last hour is written and adds up`;
 }
 
 async function untilCompleted(url: string, key: string): Promise<void> {
@@ -48,10 +56,14 @@ async function untilCompleted(url: string, key: string): Promise<void> {
     const { status, error_message } = await read('GET', url, { key });
     if (status === 'completed') return;
     if (status === 'failed') throw new Fault(`${url} has failed: ${error_message}`);
-    if (performance.now() > until)
-      throw new Fault(
-        `${url} is ${status} after ${EXPORT_MS / 1_000} s: does worker_export run, with the EXPORT_DIR of the API?`,
+    if (performance.now() < until) continue;
+    if (status === 'queued')
+      throw new NotChecked(
+        'Another export of the platform is being written, and this one waited for it: ask again.',
       );
+    throw new Fault(
+      `${url} is ${status} after ${EXPORT_MS / 1_000} s: does worker_export run, with the EXPORT_DIR of the API?`,
+    );
   }
 }
 

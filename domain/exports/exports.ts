@@ -139,8 +139,9 @@ export function fileOf(db: Db, id: string, n: number): Promise<ExportFile> {
 }
 
 /**
- * Ends an export at somebody's wish. Its worker is told, and deletes what it has written. Throws
- * `not_found`, or `export_state` if it has ended otherwise; one that is canceled already stays so.
+ * Ends an export at somebody's wish. Its worker is told, and deletes what it has written; one that
+ * is completed expires at once, and the upkeep deletes its files. Throws `not_found`, or
+ * `export_state` if it has failed; one that has ended so already stays so.
  */
 export function cancel(db: Db, id: string, org_id: string | null | undefined): Promise<Export> {
   return db.transaction(async (trx) => {
@@ -154,12 +155,14 @@ export function cancel(db: Db, id: string, org_id: string | null | undefined): P
       { id },
     );
     if (canceled.length > 0) await startNext(trx, owner);
+    await many(
+      trx,
+      `update exports set status = 'expired', expires_at = clock_timestamp() where id = :id and status = 'completed'`,
+      { id },
+    );
     const now = await get(trx, id, org_id);
-    if (now.status !== 'canceled')
-      throw new AppError(
-        'export_state',
-        `This export is ${now.status}: there is nothing to cancel.`,
-      );
+    if (now.status === 'failed')
+      throw new AppError('export_state', 'This export has failed: there is nothing to delete.');
     return now;
   });
 }

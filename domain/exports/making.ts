@@ -152,7 +152,7 @@ async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
   if (kept < KEPT_MAX) return;
   throw tooMany(
     'exports_exceeded',
-    `The files of ${kept} exports are kept here, and no more may. The oldest are deleted on ${next.toISOString()}; a bucket of your own has no such bound.`,
+    `The files of ${kept} exports are kept here, and no more may. The oldest are deleted on ${next.toISOString()}, or by DELETE /v1/exports/{id}; a bucket of your own has no such bound.`,
     { limit: KEPT_MAX, resets_at: next, is_final: true },
   );
 }

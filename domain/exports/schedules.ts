@@ -1,11 +1,11 @@
-import { type ErrorCode, isAppError, tooMany } from '../errors';
+import { isAppError, tooMany } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
-import { type Permission, type Role, rolePermissions } from '../people/roles';
 import { type Db, many, maybe, one } from '../sql';
 import { requireZone } from '../time-zones';
 import { type ExportStatus, type Format, lock } from './exports';
-import { type KindName, neededFor } from './kinds';
+import type { KindName } from './kinds';
 import { create } from './making';
+import { fall, mayHave, wait } from './schedule-ends';
 
 export type Every = 'day' | 'month';
 
@@ -32,6 +32,9 @@ export interface ExportSchedule {
   ended_at: Date | null;
   /** Why it ended by itself. */
   ended_reason: string | null;
+  /** Since when it makes no exports, as there is no room for one, and why; null: it does. */
+  waiting_since: Date | null;
+  waiting_reason: string | null;
 }
 
 // What is suspended exports nothing, and goes on where it stood if that ends.
@@ -43,7 +46,7 @@ const window_to = 'export_window_end(s.every, s.window_from, s.time_zone)';
 const scheduleRows = `
   select s.id, s.org_id, s.kinds, s.format, s.every, s.lag_minutes, s.destination_id, s.window_from, s.time_zone,
     ${window_to} + s.lag_minutes * interval '1 minute' as next_at, x.id as last_export_id, x.status as last_status,
-    s.created_by, s.created_at, s.archived_at as ended_at, s.ended_reason
+    s.created_by, s.created_at, s.archived_at as ended_at, s.ended_reason, s.waiting_since, s.waiting_reason
   from export_schedules s
   left join lateral (select q.id, q.status from exports q where q.schedule_id = s.id order by q.id desc limit 1) as x on true`;
 
@@ -236,17 +239,25 @@ async function runOne(db: Db, id: string): Promise<boolean> {
   });
 }
 
-/** Makes the export of a window; not now, if too many of its organization wait. */
+/** Makes the export of a window; not now, if too many of its organization wait or are kept. */
 async function attempted(trx: Db, due: Due): Promise<boolean> {
   try {
     const { id, kinds, from, to } = due;
     const { org_id, format, destination_id, created_by, created_with } = due;
     const wanted = { org_id, kinds, format, from, to, destination_id, created_by, created_with };
     await trx.transaction((inner) => create(inner, { ...wanted, schedule_id: id }));
+    await many(
+      trx,
+      `update export_schedules set waiting_since = null, waiting_reason = null where id = :id and waiting_since is not null`,
+      { id },
+    );
     return true;
   } catch (error) {
     if (!isAppError(error)) throw error;
-    if (error.code === 'exports_exceeded') return false;
+    if (error.code === 'exports_exceeded') {
+      await wait(trx, due, error);
+      return false;
+    }
     if (error.code !== 'not_found' || error.details.param !== 'destination_id') throw error;
     await fall(trx, due, {
       error_code: 'export_target_refused',
@@ -254,45 +265,4 @@ async function attempted(trx: Db, due: Due): Promise<boolean> {
     });
     return false;
   }
-}
-
-/** True if whoever made the schedule could make this export by themselves now. */
-async function mayHave(
-  trx: Db,
-  { org_id, kinds, created_by, created_with }: Due,
-): Promise<boolean> {
-  const found = await one<{ scopes: Permission[] | null; is_person: boolean; role: Role | null }>(
-    trx,
-    `select (select k.scopes from tokens k where k.id = :created_with and k.revoked_at is null
-         and coalesce(k.expires_at > clock_timestamp(), true)) as scopes,
-       exists (select 1 from users u where u.id = :created_by) as is_person,
-       (select m.role from memberships m where m.org_id = :org_id and m.user_id = :created_by and m.archived_at is null) as role`,
-    { org_id, created_by, created_with },
-  );
-  const { scopes, is_person, role } = found;
-  if (created_with !== null && scopes === null) return false;
-  if (scopes?.includes('platform:admin')) return true;
-  if (org_id === null) return false;
-  const more = kinds.map(neededFor).filter((scope) => scope !== undefined);
-  const wanted: Permission[] = ['org:billing', ...more];
-  return wanted.every(
-    (scope) =>
-      (scopes === null || scopes.includes(scope)) &&
-      (!is_person || (role !== null && rolePermissions[role].includes(scope))),
-  );
-}
-
-/** The end of a schedule that may make no more exports, with an event that says so. */
-async function fall(
-  trx: Db,
-  { id, kinds }: Due,
-  { error_code, words }: { error_code: ErrorCode; words: string },
-): Promise<void> {
-  await many(
-    trx,
-    `update export_schedules set archived_at = clock_timestamp(), ended_reason = :words
-     where id = :id
-     returning append_event(coalesce(org_id, 'platform'), 'export.failed', :payload::jsonb)`,
-    { id, words, payload: JSON.stringify({ schedule_id: id, kinds, error_code }) },
-  );
 }

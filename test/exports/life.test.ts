@@ -147,7 +147,27 @@ test('files are deleted after their time, and their answers say so', async () =>
   expect(body.status).toBe('expired');
   const answer = await world.call('get', `/v1/exports/${id}/files/0`, { key });
   expect([answer.status, answer.body.error.code]).toEqual([410, 'export_expired']);
-  expect((await world.call('delete', `/v1/exports/${id}`, { key })).status).toBe(409);
+  const again = await world.call('delete', `/v1/exports/${id}`, { key });
+  expect([again.status, again.body.status]).toEqual([200, 'expired']);
+});
+
+test('a completed export that is deleted has no files from then on, and the upkeep deletes them', async () => {
+  const exporter = await world.startExporter();
+  const id = await ask(['audit_log']);
+  const key = tenant.owner_key;
+  await ended(world, key, id);
+  const folder = path.join(world.dir, 'org', tenant.org_id, id);
+  expect(existsSync(folder)).toBe(true);
+  const gone = await world.call('delete', `/v1/exports/${id}`, { key });
+  expect([gone.status, gone.body.status]).toEqual([200, 'expired']);
+  expect((await download(world, key, `${id}/files/0`)).status).toBe(410);
+  const recorded = await world.db('audit_events').where({ action: 'export.deleted' });
+  expect(recorded).toMatchObject([{ object_id: id, after: { status: 'expired' } }]);
+  await world.client.workflow.execute('exportUpkeep', {
+    ...{ taskQueue: 'export', workflowId: `upkeep-${id}` },
+  });
+  await exporter.stop();
+  expect(existsSync(folder)).toBe(false);
 });
 
 test('an export whose workflow was lost is taken up again, and one that waits for none starts', async () => {
@@ -231,7 +251,9 @@ test('every step of an export that has ended is refused by its row', async () =>
     for (const to of ['completed', 'failed', 'canceled'] as const) {
       await ways[to](id);
       const [row] = await db('exports').where({ id });
-      expect([from, to, row.status]).toEqual([from, to, from]);
+      // What is completed is deleted at somebody's wish, and never canceled.
+      const is_deleted = from === 'completed' && to === 'canceled';
+      expect([from, to, row.status]).toEqual([from, to, is_deleted ? 'expired' : from]);
       expect(moves[from]).not.toContain(to);
     }
     const page = { export_id: id, n: 1, rows: 5 };

@@ -91,8 +91,13 @@ const columns: Column<Schedule>[] = [
   { title: 'By', cell: ({ created_by }) => <PersonName id={created_by} /> },
   {
     title: 'State',
-    cell: ({ ended_at, ended_reason }) =>
-      ended_at === null ? (
+    cell: ({ ended_at, ended_reason, waiting_reason }) =>
+      ended_at === null && waiting_reason !== null ? (
+        <Group gap={4}>
+          <State word="waits" kind="waiting" />
+          <Text size="sm">{waiting_reason}</Text>
+        </Group>
+      ) : ended_at === null ? (
         <State word="goes on" kind="good" />
       ) : (
         <Group gap={4}>
