@@ -9,6 +9,8 @@ const LATE_SECONDS = 60;
 // Two runs of a schedule that runs each five minutes, or each night.
 const OVERDUE_HOURS = { reconcile: 0.25, audit: 50, exportUpkeep: 0.25, pricesCheck: 50 } as const;
 const HOUR_MS = 3_600_000;
+/** Stands in the words about workflows that failed. */
+export const FAILED_WORDS = 'failed within the last day';
 
 /** Something that is wrong, in words; with what the platform is told of it, if it is. */
 interface Problem {
@@ -115,7 +117,7 @@ function queueProblems(worker: WorkerName, queue: QueueStatus): Problem[] {
     ...(failed_workflows_last_day > 0
       ? [
           {
-            text: `${failed_workflows_last_day} workflows of ${task_queue} failed within the last day. The Temporal page says why: ExecutionStatus = "Failed".`,
+            text: `${failed_workflows_last_day} workflows of ${task_queue} ${FAILED_WORDS}. The Temporal page says why: ExecutionStatus = "Failed".`,
           },
         ]
       : []),

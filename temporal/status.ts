@@ -25,6 +25,8 @@ export interface QueueStatus {
   running_workflows: number;
   /** Failed, timed out or terminated within the last day. */
   failed_workflows_last_day: number;
+  /** When the newest of those ended. */
+  last_failed_at: Date | null;
 }
 
 export interface WorkerStatus {
@@ -87,10 +89,11 @@ async function queueStatus(client: Client, task_queue: string): Promise<QueueSta
   const count = async (query: string) =>
     (await client.workflow.count(`TaskQueue = '${task_queue}' and ${query}`)).count;
   const yesterday = new Date(Date.now() - 86_400_000).toISOString();
+  const failed = `ExecutionStatus in ('Failed', 'TimedOut', 'Terminated') and CloseTime > '${yesterday}'`;
   const [answers, running_workflows, failed_workflows_last_day] = await Promise.all([
     described,
     count(`ExecutionStatus = 'Running'`),
-    count(`ExecutionStatus in ('Failed', 'TimedOut', 'Terminated') and CloseTime > '${yesterday}'`),
+    count(failed),
   ]);
   const stats = answers.map((answer) => answer.stats);
   return {
@@ -102,7 +105,16 @@ async function queueStatus(client: Client, task_queue: string): Promise<QueueSta
     ),
     running_workflows,
     failed_workflows_last_day,
+    last_failed_at: failed_workflows_last_day > 0 ? await newestEnd(client, task_queue, failed) : null,
   };
+}
+
+/** When the newest workflow of a queue that meets a condition ended: Temporal lists it first. */
+async function newestEnd(client: Client, task_queue: string, condition: string) {
+  const query = `TaskQueue = '${task_queue}' and ${condition}`;
+  for await (const { closeTime } of client.workflow.list({ query, pageSize: 1 }))
+    return closeTime ?? null;
+  return null;
 }
 
 interface Seen {

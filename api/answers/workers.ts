@@ -19,6 +19,7 @@ const queue = z.strictObject({
   oldest_task_age_seconds: z.int(),
   running_workflows: z.int(),
   failed_workflows_last_day: z.int().describe('Failed, timed out or terminated.'),
+  last_failed_at: time.nullable().describe('When the newest of those ended.'),
 } satisfies Members<Wire<WorkerStatus['queues'][number]>>);
 
 const worker_names = Object.keys(worker_queues) as WorkerName[];

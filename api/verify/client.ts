@@ -3,6 +3,11 @@ export class Fault extends Error {
   override name = 'Fault';
 }
 
+/** Nothing was answered in time. */
+export class Late extends Fault {
+  override name = 'Late';
+}
+
 /** What a check could not look at, and why: neither good nor bad. */
 export class NotChecked extends Error {
   override name = 'NotChecked';
@@ -16,11 +21,19 @@ export interface Answer {
 
 const ANSWER_MS = 10_000;
 
-/** One request, answered with JSON. Throws a Fault if nothing answers within 10 s. */
+interface Sent {
+  key?: string;
+  body?: object;
+  headers?: Record<string, string>;
+  /** How long an answer may take. */
+  within_ms?: number;
+}
+
+/** One request, answered with JSON. Throws a Fault if nothing answers within 10 s, or as told. */
 export async function ask(
   method: 'GET' | 'POST' | 'DELETE',
   url: string,
-  { key, body, headers }: { key?: string; body?: object; headers?: Record<string, string> } = {},
+  { key, body, headers, within_ms = ANSWER_MS }: Sent = {},
 ): Promise<Answer> {
   try {
     const response = await fetch(url, {
@@ -31,15 +44,15 @@ export async function ask(
         ...headers,
       },
       ...(body && { body: JSON.stringify(body) }),
-      signal: AbortSignal.timeout(ANSWER_MS),
+      signal: AbortSignal.timeout(within_ms),
     });
     const text = await response.text();
     return { status: response.status, body: jsonIn(text) };
   } catch (error) {
     const { name, cause, message } = error as Error & { cause?: { code?: string } };
-    const why =
-      name === 'TimeoutError' ? `within ${ANSWER_MS / 1_000} s` : `(${cause?.code ?? message})`;
-    throw new Fault(`${method} ${url} has no answer ${why}.`);
+    if (name === 'TimeoutError')
+      throw new Late(`${method} ${url} has no answer within ${within_ms / 1_000} s.`);
+    throw new Fault(`${method} ${url} has no answer (${cause?.code ?? message}).`);
   }
 }
 

@@ -10,6 +10,8 @@ export interface Place {
 export interface Deployment {
   apis: Place[];
   gateways: Place[];
+  /** May be none. */
+  consoles: Place[];
   platform_key: string;
   gateway_key: string;
   /** The key and owner by which checks write and take back. */

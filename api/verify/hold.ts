@@ -34,7 +34,8 @@ export async function cancelAHold({ apis, platform_key, probe }: Deployment): Pr
     });
   // One that stays is given back when its life is over.
   await cancel().catch(cancel);
-  const list = `${api_url}/v1/admin/wallets/${wallet_id}/transactions?per_page=200`;
+  // By its id alone: other calls of a busy wallet have written more than a page since.
+  const list = `${api_url}/v1/admin/wallets/${wallet_id}/transactions?request_id=${request_id}`;
   const { transactions } = await read('GET', list, { key: platform_key });
   const own = transactions.filter((entry: Entry) => entry.reservation_id === reservation_id);
   const sum = own.reduce((all: number, { amount }: Entry) => all + amount, 0);

@@ -45,12 +45,13 @@ export async function main(args: string[]): Promise<void> {
   const places = found_places.toSorted((a, b) => urls.indexOf(a.url) - urls.indexOf(b.url));
   const apis = places.filter(({ kind }) => kind === 'api');
   const gateways = places.filter(({ kind }) => kind === 'gateway');
+  const consoles = places.filter(({ kind }) => kind === 'console');
   if (apis[0] === undefined || gateways.length === 0) {
     const words = `The rest needs one API and one gateway at least; of the addresses named, ${counted(apis.length, 'API')} and ${counted(gateways.length, 'gateway')} answer.`;
     found.push({ check: 'deployment', status: 'failed', words, ms: 0 });
   } else {
     const probe = openProbe(apis[0].url, given.platform_key, given.gateway_key);
-    const deployment: Deployment = { apis, gateways, probe, ...given };
+    const deployment: Deployment = { apis, gateways, consoles, probe, ...given };
     for (const { name, run } of checks) {
       const left_ms = Math.max(0, started_at + ALL_MS - performance.now());
       found.push(await timed(name, () => run(deployment), Math.min(CHECK_MS, left_ms)));

@@ -19,7 +19,10 @@ interface Sum {
  * wallets had and what their entries came to is what they have. The export is deleted again: it
  * counts for the platform, not for an organization.
  */
-export async function exportAStatement({ apis, platform_key: key }: Deployment) {
+export async function exportAStatement(
+  { apis, platform_key: key }: Pick<Deployment, 'apis' | 'platform_key'>,
+  within_ms = EXPORT_MS,
+): Promise<string> {
   const url = `${apis[0]?.url}/v1/exports`;
   const to = Date.now() - SKEW_MS;
   const period = { from: new Date(to - HOUR_MS).toISOString(), to: new Date(to).toISOString() };
@@ -31,7 +34,7 @@ export async function exportAStatement({ apis, platform_key: key }: Deployment) 
   if (asked.status !== 201)
     throw new Fault(`POST ${making} answers ${asked.status}: ${asked.body?.error?.message}`);
   const { id } = asked.body;
-  const found = await lookAt(`${url}/${id}`, key).catch((error: Error) => error);
+  const found = await lookAt(`${url}/${id}`, key, within_ms).catch((error: Error) => error);
   // Canceled if it waits or is written, deleted if it is there; one that has failed left nothing.
   const left = await ask('DELETE', `${url}/${id}`, { key });
   if (found instanceof Error) throw found;
@@ -41,8 +44,8 @@ export async function exportAStatement({ apis, platform_key: key }: Deployment) 
 }
 
 /** Waits for a statement and adds it up. */
-async function lookAt(url: string, key: string): Promise<void> {
-  await untilCompleted(url, key);
+async function lookAt(url: string, key: string, within_ms: number): Promise<void> {
+  await untilCompleted(url, key, within_ms);
   const { files } = await read('GET', `${url}/files/0`, { key });
   const sums: Sum[] = files.flatMap((file: { sums: Sum[] | null }) => file.sums ?? []);
   for (const [currency, left] of leftOver(sums)) {
@@ -51,8 +54,8 @@ async function lookAt(url: string, key: string): Promise<void> {
   }
 }
 
-async function untilCompleted(url: string, key: string): Promise<void> {
-  for (const until = performance.now() + EXPORT_MS; ; await sleep(LOOK_MS)) {
+async function untilCompleted(url: string, key: string, within_ms: number): Promise<void> {
+  for (const until = performance.now() + within_ms; ; await sleep(LOOK_MS)) {
     const { status, error_message } = await read('GET', url, { key });
     if (status === 'completed') return;
     if (status === 'failed') throw new Fault(`${url} has failed: ${error_message}`);
@@ -62,7 +65,7 @@ async function untilCompleted(url: string, key: string): Promise<void> {
         'Another export of the platform is being written, and this one waited for it: ask again.',
       );
     throw new Fault(
-      `${url} is ${status} after ${EXPORT_MS / 1_000} s: does worker_export run, with the EXPORT_DIR of the API?`,
+      `${url} is ${status} after ${within_ms / 1_000} s: does worker_export run, with the EXPORT_DIR of the API?`,
     );
   }
 }

@@ -48,3 +48,24 @@ test.each([
     .select('status', 'note');
   expect(tickets.map(({ status }) => status)).toEqual(stopped_by === undefined ? [] : ['denied']);
 });
+
+test('the entries of a hold are found in a wallet that hundreds of others write to', async () => {
+  const { db } = world;
+  await makePrice(db);
+  const tenant = await makeTenant(db);
+  await credit(db, tenant.org_id, tenant.wallet_id, 1_000_000n * TOKEN);
+  const gateway_key = await issueKey(db, tenant.org_id, { token_type: 'gateway' });
+  const platform_key = await platformKey(db);
+  const probe = openProbe(url, platform_key, gateway_key.key);
+  const deployment = { apis: [{ url, version: '1.5.0' }], platform_key, probe };
+  const { fetch: send } = globalThis;
+  const sending = jest.spyOn(globalThis, 'fetch').mockImplementation(async (...sent) => {
+    if (String(sent[0]).includes('/transactions'))
+      for (let n = 0; n < 201; n += 1) await credit(db, tenant.org_id, tenant.wallet_id, 1n);
+    return send(...sent);
+  });
+  const said = await cancelAHold(deployment as unknown as Deployment);
+  sending.mockRestore();
+  await probe.close();
+  expect(said).toMatch(/and its cancel left nothing$/);
+});

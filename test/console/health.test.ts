@@ -28,6 +28,7 @@ const queue = {
   oldest_task_age_seconds: 0,
   running_workflows: 0,
   failed_workflows_last_day: 0,
+  last_failed_at: null,
 };
 const outbox = { waiting: 0, parked: 0, oldest_waiting_since: null, newest_parked_at: null };
 

@@ -1,0 +1,111 @@
+import { createServer, type RequestListener, type Server } from 'node:http';
+import * as checks from '../../api/verify/checks';
+import type { Deployment, Place } from '../../api/verify/deployment';
+import { exportAStatement } from '../../api/verify/statement';
+import { listen } from '../../runtime/listen';
+import { FAILED_WORDS } from '../../temporal/problems';
+
+// What verify makes of a deployment's answers: a healthy one is green, whatever happened before.
+
+const servers: Server[] = [];
+
+afterAll(() => {
+  for (const server of servers) {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
+async function deployment(answer: RequestListener, consoles: Place[] = []): Promise<Deployment> {
+  const server = createServer(answer);
+  servers.push(server);
+  const url = `http://127.0.0.1:${await listen(server, 0)}`;
+  const api: Place = { url, kind: 'api', version: '1.5.0' };
+  const gateways: Place[] = [{ url, kind: 'gateway', version: '1.5.0' }];
+  return { apis: [api], gateways, consoles, platform_key: 'svc_ak_x' } as unknown as Deployment;
+}
+
+const json =
+  (body: object, status = 200): RequestListener =>
+  (_, res) =>
+    res.writeHead(status, { 'content-type': 'application/json' }).end(JSON.stringify(body));
+
+const failure = (run: Promise<string>) =>
+  run.then(
+    (words) => ['passed', words],
+    (error: Error) => [error.name, error.message],
+  );
+
+const failed_words = `2 workflows of export ${FAILED_WORDS}. The Temporal page says why.`;
+const workersThat = (last_failed_at: string | null | undefined, problems = [failed_words]) =>
+  json({
+    problems,
+    workers: [
+      { name: 'worker_export', queues: [{ failed_workflows_last_day: 2, last_failed_at }] },
+    ],
+    schedules: [
+      { last_ended_at: '2027-01-31T12:00:00Z', last_result: 'completed' },
+      { last_ended_at: '2027-01-31T13:00:00Z', last_result: 'failed' },
+      { last_ended_at: null, last_result: null },
+    ],
+  });
+
+test.each([
+  ['before the last good run', '2027-01-31T11:59:59Z', 'passed', /2 workflows failed earlier/],
+  ['after it', '2027-01-31T12:00:01Z', 'Fault', /failed within the last day/],
+  ['at a time that an older API does not say', undefined, 'Fault', /failed within the last day/],
+])('a workflow that failed %s of a schedule', async (_, at, name, words) => {
+  const found = await failure(checks.workers(await deployment(workersThat(at))));
+  expect(found).toEqual([name, expect.stringMatching(words)]);
+});
+
+test('what else is wrong of workers stays red beside an old failure', async () => {
+  const missing = 'No worker_config polls the queue config.';
+  const answer = workersThat('2027-01-31T11:00:00Z', [failed_words, missing]);
+  expect(await failure(checks.workers(await deployment(answer)))).toEqual(['Fault', missing]);
+});
+
+test('an audit that takes longer than there is time is not checked, and a broken one is red', async () => {
+  const slow = await deployment(() => undefined);
+  const [name, words] = await failure(checks.audit(slow, 50));
+  expect([name, words]).toEqual(['NotChecked', expect.stringContaining('npm run audit')]);
+  const broken = await deployment(json({ broken: [{ detail: 'wallet w' }] }));
+  expect(await failure(checks.audit(broken, 5_000))).toEqual([
+    'Fault',
+    'The ledger is broken in 1 places: wallet w',
+  ]);
+  const away = await deployment(json({}, 503));
+  expect((await failure(checks.audit(away)))[0]).toBe('Fault');
+});
+
+test('consoles are asked for their readiness, and their versions are of the table', async () => {
+  const old: Place = { url: 'http://127.0.0.1:1', kind: 'console', version: '1.3.9' };
+  const ready = json({ status: 'ready' });
+  const versions = await failure(checks.versions(await deployment(ready, [old])));
+  expect(versions).toEqual(['Fault', expect.stringMatching(/^The console at .* is 1\.3\.9; API/)]);
+  const draining = await deployment(json({ error: { message: 'It is draining.' } }, 503));
+  const own = { ...old, url: draining.apis[0]?.url ?? '', version: '1.5.0' };
+  const odd = await failure(checks.ready(await deployment(ready, [own])));
+  expect(odd).toEqual(['Fault', expect.stringContaining('It is draining.')]);
+  const well = await deployment(ready);
+  const good = await deployment(ready, [{ ...own, url: well.apis[0]?.url ?? '' }]);
+  expect(await checks.ready(good)).toBe('all are ready: 1 API, 1 gateway, 1 console');
+  expect(await checks.versions(good)).toContain('API 1.5.0');
+});
+
+test.each([
+  ['that waits for another one', 'queued', 'NotChecked', 'canceled'],
+  ['that nobody writes', 'running', 'Fault', 'canceled'],
+  ['that is there', 'completed', 'passed', 'expired'],
+])('a statement %s is ended again', async (_, status, name, end) => {
+  let now = status;
+  const sums = ['opening', 'closing'].map((type) => ({ currency: 'USD', type, amount_nanos: '5' }));
+  const asked = await deployment((req, res) => {
+    if (req.method === 'DELETE') now = end;
+    const is_file = req.url?.endsWith('/files/0');
+    const body = is_file ? { files: [{ sums }] } : { id: 'exp_1', status: now };
+    return json(body, req.method === 'POST' ? 201 : 200)(req, res);
+  });
+  expect((await failure(exportAStatement(asked, 50)))[0]).toBe(name);
+  expect(now).toBe(end);
+});
