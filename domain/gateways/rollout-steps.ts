@@ -128,6 +128,14 @@ class Step {
     return { status: 'running', is_over: false, wait_ms: APPLY_LOOK_MS, summary, waits_for };
   }
 
+  /** What may have died is not moved: its silence would be the version's fault. */
+  private waitForSilent(hosts: readonly string[]): StepResult {
+    const { row, view } = this;
+    const summary = words.waitsForSilent(row, view.moved.length, hosts);
+    const waits_for = 'Until silent gateways report, or are gone';
+    return { status: 'running', is_over: false, wait_ms: APPLY_LOOK_MS, summary, waits_for };
+  }
+
   private waitFor(hosts: readonly string[], summary: string): StepResult {
     const waits_for = `Until ${hosts.length === 1 ? hosts[0] : `${hosts.length} gateways`} reports version ${this.row.version}`;
     return { status: 'running', is_over: false, wait_ms: APPLY_LOOK_MS, summary, waits_for };
@@ -170,9 +178,12 @@ class Step {
       const target = is_last
         ? living.length
         : targetOf(row.stages[stage - 1] ?? '100%', living.length);
-      const next = unmoved.slice(0, Math.max(0, target - (living.length - unmoved.length)));
+      const count = Math.max(0, target - (living.length - unmoved.length));
+      const next = unmoved.filter(({ is_silent }) => !is_silent).slice(0, count);
       // What moves nobody is one with the stage before it.
       if (next.length > 0) return this.begin(is_last ? row.stages.length : stage, next);
+      // It reports again, or is dead before long.
+      if (count > 0) return this.waitForSilent(unmoved.map(({ host }) => host));
     }
     return this.complete();
   }

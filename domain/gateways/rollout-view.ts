@@ -1,7 +1,14 @@
 import { type Db, many, maybe } from '../sql';
 import type { Counts, GatewayState } from './fleet';
 import { no_counts, since, together, type Window } from './gates';
-import { ALIVE_S, type MovedGateway, movedBy, type Rollout, rollout_columns } from './rollouts';
+import {
+  ALIVE_S,
+  type MovedGateway,
+  movedBy,
+  type Rollout,
+  rollout_columns,
+  SILENT_S,
+} from './rollouts';
 
 /** A row as its steps need it. */
 export type RolloutRow = Rollout & {
@@ -42,8 +49,6 @@ type Member = Pick<
   | 'seen_at'
 >;
 
-/** A moved gateway is silent after so long; all report every 2 s while a rollout goes on. */
-const SILENT_S = 20;
 /** Without a report for so long, from whomever, reports do not arrive at all. */
 const GAP_S = 10;
 

@@ -17,6 +17,14 @@ export function waitsFor(rollout: Rollout, moved: number, hosts: readonly string
   return `${head(rollout, moved)}. Waits for ${hosts.join(', ')} to report version ${rollout.version}.`;
 }
 
+export function waitsForSilent(
+  rollout: Rollout,
+  moved: number,
+  hosts: readonly string[],
+): string {
+  return `${head(rollout, moved)}. Waits for ${hosts.join(', ')} to report again, or to be gone: what is silent is not moved.`;
+}
+
 export function unheard(rollout: Rollout, moved: number): string {
   return `${head(rollout, moved)}. No gateway of the group reports at present; nothing is judged without reports.`;
 }

@@ -55,17 +55,27 @@ export const rollout_columns = `r.id, r.group_name, r.version, r.from_version, r
 /** A gateway that reported within so long is alive. */
 export const ALIVE_S = 60;
 
+/** While a rollout goes on all report every 2 s: one that has not for so long is silent. */
+export const SILENT_S = 20;
+
 /** Steps are 5 s apart at most, and one may be repeated for some time. */
 const ORPHAN_S = 60;
 
-/** The gateways of a group that are alive and can be moved, in stable order. */
-export function livingGateways(db: Db, group: string): Promise<{ id: string; host: string }[]> {
+/** A gateway that can be moved, but not while it is silent: it may have died. */
+export interface LivingGateway {
+  id: string;
+  host: string;
+  is_silent: boolean;
+}
+
+/** The gateways of a group that are alive, in stable order. */
+export function livingGateways(db: Db, group: string): Promise<LivingGateway[]> {
   return many(
     db,
-    `select g.id, g.host from gateways g
+    `select g.id, g.host, g.seen_at <= clock_timestamp() - make_interval(secs => :silent) as is_silent from gateways g
      where g.group_name = :group and not g.is_draining and g.seen_at > clock_timestamp() - make_interval(secs => :seconds)
      order by md5(g.id), g.id`,
-    { group, seconds: ALIVE_S },
+    { group, seconds: ALIVE_S, silent: SILENT_S },
   );
 }
 
