@@ -82,8 +82,12 @@ class Step {
     if (failure !== undefined) return this.end('rolled_back', ...failure);
     if (is_recovering) await view.beginSoakAnew(trx);
     const behind = row.applied_at === null ? view.notApplied() : [];
-    if (row.applied_at === null && behind.length === 0) row.applied_at = await this.applied();
+    const is_gone = view.moved.length === 0;
+    if (row.applied_at === null && behind.length === 0 && !is_gone)
+      row.applied_at = await this.applied();
     if (is_paused) return this.paused(row);
+    // All that were moved have stopped since: others take their place, and none has proved it yet.
+    if (is_gone) return is_recovering ? this.waitForReports() : this.moveOn(row.stage);
     if (row.applied_at === null)
       return this.waitFor(behind, words.waitsFor(row, view.moved.length, behind));
     if (row.soak_s === 0 || row.is_promoted) return this.moveOn(row.stage + 1);
@@ -145,8 +149,6 @@ class Step {
   private async soak(applied_at: Date): Promise<StepResult> {
     const { row, view } = this;
     const windows = view.windowsOfMoved();
-    // All that were moved have stopped since: others take their place.
-    if (windows.length === 0) return this.moveOn(row.stage);
     const least = Math.min(...windows.map(({ finished }) => finished));
     const soaked_s = (row.now.getTime() - applied_at.getTime()) / 1_000;
     const left_s = row.soak_s - soaked_s;

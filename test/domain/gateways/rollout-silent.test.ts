@@ -88,3 +88,43 @@ test('the last one is waited for while it is silent, moved once it reports, and 
     expect(status).toBe(end === 'reports' ? 'running' : 'completed');
   }
 });
+
+test.each([
+  ['at once', { stages: ['100%'], soak_s: 0 }],
+  ['in stages without soak', { stages: [2, '100%'], soak_s: 0 }],
+  ['with a soak', { stages: ['100%'], soak_s: 60 }],
+])(
+  'a version that is brought %s is not completed by gateways that have stopped: others take their place',
+  async (_, how) => {
+    const old = await gateways(2);
+    const rollout = await begin(how);
+    await step(db, rollout.id);
+    expect((await moved(rollout)).sort()).toEqual([...old].sort());
+    // They are replaced before any of them has taken it up; one says so, one is only gone.
+    const [stopped = '', gone = ''] = old;
+    await reportGateway(db, { id: stopped, group_name: group, is_draining: true });
+    await db('gateways').where({ id: gone }).delete();
+    const young = await gateways(2);
+    await step(db, rollout.id);
+    expect(await get(db, rollout.id)).toMatchObject({ status: 'running', applied_at: null });
+    expect((await moved(rollout)).slice(2).sort()).toEqual([...young].sort());
+    await step(db, rollout.id);
+    expect(await get(db, rollout.id)).toMatchObject({ status: 'running', applied_at: null });
+    await apply(rollout, young);
+    await step(db, rollout.id);
+    const { status, applied_at } = await get(db, rollout.id);
+    expect([status, applied_at]).toEqual([
+      how.soak_s === 0 ? 'completed' : 'running',
+      expect.any(Date),
+    ]);
+  },
+);
+
+test('a version whose gateways have all stopped waits for others, paused', async () => {
+  const [only = ''] = await gateways(1);
+  const rollout = await begin({ stages: ['100%'], soak_s: 0 });
+  await step(db, rollout.id);
+  await reportGateway(db, { id: only, group_name: group, is_draining: true });
+  await step(db, rollout.id);
+  expect(await get(db, rollout.id)).toMatchObject({ status: 'paused', reason_code: 'no_gateways' });
+});
