@@ -41,8 +41,15 @@ const STORE_MS = 60_000;
 const FULL =
   'There is no room for the files of this export on the disk of worker_export. Make some, then ask for it again.';
 
-/** The steps of exports. Each can be run again at any time: a file that is written stays so. */
-export function createExportSteps(db: Db, targetOf: TargetOf) {
+/**
+ * The steps of exports. Each can be run again at any time: a file that is written stays so.
+ * `bytes_max` is what the folder keeps of one organization.
+ */
+export function createExportSteps(
+  db: Db,
+  targetOf: TargetOf,
+  { bytes_max }: { bytes_max?: number | undefined } = {},
+) {
   return {
     /** The numbers of the files that are yet to be written. */
     async beginExport({ export_id }: Ref) {
@@ -108,7 +115,7 @@ export function createExportSteps(db: Db, targetOf: TargetOf) {
     },
 
     /** How many exports of schedules were made, and which schedules failed. */
-    runExportSchedules: ({ limit }: { limit: number }) => schedules.run(db, limit),
+    runExportSchedules: ({ limit }: { limit: number }) => schedules.run(db, limit, bytes_max),
 
     /** How many exports that nobody works on were given their workflow again. */
     adoptOrphanExports: ({ limit }: { limit: number }) => steps.adoptOrphans(db, limit),

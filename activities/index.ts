@@ -1,5 +1,5 @@
-import { ApplicationFailure, ApplicationFailureCategory } from '@temporalio/common';
-import { AppError, isAppError } from '../domain/errors';
+import { ApplicationFailure } from '@temporalio/common';
+import { AppError } from '../domain/errors';
 import * as events from '../domain/events';
 import * as configs from '../domain/gateways/configs';
 import * as fleet from '../domain/gateways/fleet';
@@ -25,6 +25,7 @@ import * as storedAnswers from '../domain/stored-answers';
 import { createTargetOf } from '../exports/open';
 import { createProviderOf } from '../payment-providers/configured';
 import { builtInCatalog } from '../price-catalogs/built-in';
+import { behindBorder, refusable } from './border';
 import { createConfigActivities } from './config-rollout';
 import { createExportSteps } from './exports';
 import { withLife } from './life';
@@ -40,6 +41,8 @@ export interface Dependencies {
   export_dir?: string | undefined;
   /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
   s3_origins?: readonly string[] | undefined;
+  /** What the folder keeps of one organization, in bytes: EXPORT_OWNER_BYTES_MAX. */
+  export_bytes_max?: number | undefined;
   /** How notices leave; absent, they reach servers of the world only, without links or mail. */
   notice_ways?: NoticeWays | undefined;
   /** Until then a verdict or a cancellation may come from an API that does not sign yet. */
@@ -148,9 +151,11 @@ async function forgetOld(db: Db): Promise<number> {
  * The activities of worker_export. Those that take long give signs of life, and hear that they are
  * to stop.
  */
-export function createExportActivities({ db, secrets, export_dir, s3_origins }: Dependencies) {
-  const means = { dir: export_dir, origins: s3_origins ?? [], secrets };
-  const steps = createExportSteps(db, createTargetOf(db, means));
+export function createExportActivities(given: Dependencies) {
+  const { db, secrets, export_dir: dir, s3_origins: origins = [], export_bytes_max } = given;
+  const steps = createExportSteps(db, createTargetOf(db, { dir, origins, secrets }), {
+    bytes_max: export_bytes_max,
+  });
   return {
     beginExport: behindBorder(steps.beginExport),
     writeExportPart: behindBorder((part: { export_id: string; n: number }) =>
@@ -261,39 +266,4 @@ function notSigned(): AppError {
     'This was not signed by an API with the SVC_SECRETS_KEY of this worker. Decide on tickets and ' +
       'cancel payments through the API.',
   );
-}
-
-function behindBorder<Input, Result>(run: (input: Input) => Promise<Result>) {
-  return (input: Input) => refusable(() => run(input));
-}
-
-/**
- * The error border: a refusal is final and carries its code as the failure's type; anything else is
- * retried.
- */
-async function refusable<T>(run: () => Promise<T>): Promise<T> {
-  try {
-    return await run();
-  } catch (error) {
-    if (isAppError(error) && error.status < 500) {
-      const { message, code: type, status, details } = error;
-      // Benign: a refused verdict is an answer, not an incident.
-      const category = ApplicationFailureCategory.BENIGN;
-      throw ApplicationFailure.create({
-        message,
-        type,
-        category,
-        nonRetryable: true,
-        details: [{ status, ...details }],
-      });
-    }
-    // Another try may succeed; if none does, the workflow knows why.
-    if (isAppError(error) && error.code !== 'internal_error')
-      throw ApplicationFailure.create({
-        message: error.message,
-        type: error.code,
-        nonRetryable: error.code === 'ledger_broken',
-      });
-    throw error;
-  }
 }

@@ -96,6 +96,7 @@ function chosenIn(config: ReturnType<typeof loadConfig<'api'>>) {
     payment_authorities: authoritiesOf(config.PAYMENT_CA_FILES),
     export_dir: config.EXPORT_DIR,
     s3_origins: config.EXPORT_S3_ORIGINS,
+    export_bytes_max: config.EXPORT_OWNER_BYTES_MAX,
     trusted_proxies: config.TRUSTED_PROXIES,
     notice_reach: {
       networks: createNetworks(config.NOTICE_NETWORKS),

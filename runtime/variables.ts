@@ -84,6 +84,8 @@ const notices = {
   NOTICE_CHAT_HOSTS: hosts.default([]),
   NOTICE_MAIL_FROM: z.email().optional(),
 };
+// What the folder keeps of one organization: twenty gibibytes.
+const export_bytes = z.coerce.number().int().positive().default(20 * 2 ** 30);
 const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).default('info');
 
 // One row a variable: its type, and its default if one is safe. Addresses and secrets are never
@@ -99,6 +101,7 @@ export const variables = {
       PAYMENT_CA_FILES: list.default([]),
       EXPORT_DIR: folder,
       EXPORT_S3_ORIGINS: origins.default([]),
+      EXPORT_OWNER_BYTES_MAX: export_bytes,
       ...notices,
       API_PORT: port.default(8080),
       API_HOST: host,
@@ -149,6 +152,7 @@ export const variables = {
     PAYMENT_HOSTS: hosts.default([]),
     EXPORT_DIR: folder,
     EXPORT_S3_ORIGINS: origins.default([]),
+    EXPORT_OWNER_BYTES_MAX: export_bytes,
     ...notices,
     NOTICE_SMTP_URL: z.url({ protocol: /^smtps?$/ }).optional(),
     API_PUBLIC_URL: z

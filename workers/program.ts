@@ -85,6 +85,7 @@ async function runProgram(program: Program, shared: Shared): Promise<void> {
     payment_hosts: config.PAYMENT_HOSTS,
     export_dir: config.EXPORT_DIR,
     s3_origins: config.EXPORT_S3_ORIGINS,
+    export_bytes_max: config.EXPORT_OWNER_BYTES_MAX,
     notice_ways: noticeWays(config),
     accept_unsigned_until: config.ACCEPT_UNSIGNED_VERDICTS_UNTIL,
   });

@@ -52,6 +52,7 @@ export interface Ctx {
   exportTargetOf: TargetOf;
   /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
   s3_origins: readonly string[];
+  export_bytes_max: number | undefined;
   notice_reach: NoticeReach;
   event_streams: EventStreams;
   id_tokens: IdTokens;
@@ -168,6 +169,7 @@ export interface Connections extends Pick<Sources, 'jwt'> {
   payment_authorities?: readonly X509Certificate[] | undefined;
   exportTargetOf: TargetOf;
   s3_origins: readonly string[];
+  export_bytes_max?: number | undefined;
   notice_reach: NoticeReach;
   event_streams: EventStreams;
   id_tokens: IdTokens;
@@ -254,6 +256,7 @@ async function answer(
     payment_hosts: connections.payment_hosts,
     exportTargetOf: connections.exportTargetOf,
     s3_origins: connections.s3_origins,
+    export_bytes_max: connections.export_bytes_max,
     notice_reach: connections.notice_reach,
     event_streams: connections.event_streams,
     id_tokens: connections.id_tokens,

@@ -27,7 +27,11 @@ const MONTHS_MAX = 13;
 const QUEUED_MAX = 5;
 /** Completed ones of an organization whose files are in the folder that all share. */
 const KEPT_MAX = 50;
+/** Bytes of those, and of what is being written. */
+const BYTES_MAX = 20 * 2 ** 30;
 const DAY_MS = 86_400_000;
+/** Files past their time are deleted by a look each so long. */
+const LOOK_MS = 5 * 60_000;
 
 const ledger_kinds: readonly string[] = ['ledger', 'requests', 'statement'] satisfies KindName[];
 /** Kinds whose rows are read later and name people; others copy their names with their rows. */
@@ -107,9 +111,14 @@ export async function isSettled(db: Db, { transaction_id }: Moment): Promise<boo
  * Makes an export in the given transaction and fixes what it holds: one statement, which sees one
  * snapshot, notes of each wallet from which entry to which, which transactions' events belong to
  * it, and copies rows that go on changing. It starts at once unless another one runs. Throws
- * `exports_exceeded` (429), or `not_found` if its bucket is out of use.
+ * `exports_exceeded` (429), also if the shared folder keeps `bytes_max` bytes of its organization
+ * already, or `not_found` if its bucket is out of use.
  */
-export async function create(trx: Db, given: NewExport): Promise<Export> {
+export async function create(
+  trx: Db,
+  given: NewExport,
+  bytes_max: number = BYTES_MAX,
+): Promise<Export> {
   const { org_id, kinds } = given;
   await lock(trx, org_id);
   const { queued } = await one<{ queued: number }>(
@@ -123,7 +132,7 @@ export async function create(trx: Db, given: NewExport): Promise<Export> {
       `${queued} exports wait here already, and no more may. Wait for one to end, or cancel one.`,
       { limit: QUEUED_MAX, resets_at: new Date(Date.now() + 60_000), is_final: true },
     );
-  if (given.destination_id === null) await requireRoom(trx, org_id);
+  if (given.destination_id === null) await requireRoom(trx, org_id, bytes_max);
   else await requireUsable(trx, given.destination_id, org_id);
   const { id } = await one<{ id: string }>(trx, 'select new_id(:prefix) as id', { prefix: 'exp' });
   const parts = partsOf(given);
@@ -142,18 +151,27 @@ export async function create(trx: Db, given: NewExport): Promise<Export> {
 }
 
 /** Refuses one more export whose files the shared folder would keep: the disk is everybody's. */
-async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
-  const { kept, next } = await one<{ kept: number; next: Date }>(
+async function requireRoom(trx: Db, org_id: string | null, bytes_max: number): Promise<void> {
+  // Files that are not deleted yet fill the disk, whatever became of their export.
+  const { kept, bytes, next } = await one<{ kept: number; bytes: bigint; next: Date | null }>(
     trx,
-    `select count(*)::int as kept, min(expires_at) as next from exports
-     where org_id is not distinct from :org_id and status = 'completed' and target = 'folder'`,
+    `select count(*) filter (where x.status = 'completed')::int as kept, coalesce(sum(f.bytes), 0)::bigint as bytes,
+       min(x.expires_at) filter (where x.status = 'completed') as next
+     from exports x cross join lateral (select sum(q.bytes) as bytes from export_files q where q.export_id = x.id) as f
+     where x.org_id is not distinct from :org_id and x.target = 'folder' and x.cleared_at is null`,
     { org_id },
   );
-  if (kept < KEPT_MAX) return;
+  const is_full = bytes >= BigInt(bytes_max);
+  if (kept < KEPT_MAX && !is_full) return;
+  // Without one that is completed, the next look makes room.
+  const resets_at = next ?? new Date(Date.now() + LOOK_MS);
+  const what = is_full
+    ? `${bytes} bytes of files of exports are kept here, and no more than ${bytes_max} may be.`
+    : `The files of ${kept} exports are kept here, and no more may.`;
   throw tooMany(
     'exports_exceeded',
-    `The files of ${kept} exports are kept here, and no more may. The oldest are deleted on ${next.toISOString()}, or by DELETE /v1/exports/{id}; a bucket of your own has no such bound.`,
-    { limit: KEPT_MAX, resets_at: next, is_final: true },
+    `${what} The oldest are deleted on ${resets_at.toISOString()}, or by DELETE /v1/exports/{id}; a bucket of your own has no such bound.`,
+    { limit: is_full ? bytes_max : KEPT_MAX, resets_at, is_final: true },
   );
 }
 

@@ -171,9 +171,9 @@ export interface Ran {
 /**
  * Makes the exports of all windows that are due, one of a schedule at a time, `page` of them read
  * at once. One that fails keeps no other one waiting, and is tried again by the next run. One whose
- * maker may no longer have it, or whose bucket is out of use, ends.
+ * maker may no longer have it, or whose bucket is out of use, ends. `bytes_max` as for `create`.
  */
-export async function run(db: Db, page: number): Promise<Ran> {
+export async function run(db: Db, page: number, bytes_max?: number): Promise<Ran> {
   const ran: Ran = { made: 0, failed: [] };
   for (let after: string | undefined = ''; after !== undefined; ) {
     const ids: { id: string }[] = await many<{ id: string }>(
@@ -188,22 +188,27 @@ export async function run(db: Db, page: number): Promise<Ran> {
        order by s.id limit :page`,
       { after, page },
     );
-    for (const { id } of ids) await tried(db, id, ran);
+    for (const { id } of ids) await tried(db, { id, bytes_max }, ran);
     after = ids.length === page ? ids.at(-1)?.id : undefined;
   }
   return ran;
 }
 
-async function tried(db: Db, id: string, ran: Ran): Promise<void> {
+interface Tried {
+  id: string;
+  bytes_max: number | undefined;
+}
+
+async function tried(db: Db, { id, bytes_max }: Tried, ran: Ran): Promise<void> {
   try {
-    if (await runOne(db, id)) ran.made += 1;
+    if (await runOne(db, { id, bytes_max })) ran.made += 1;
   } catch (error) {
     if (ran.failed.length < NAMED_MAX) ran.failed.push(`${id}: ${String(error).slice(-WORDS_MAX)}`);
   }
 }
 
 /** True if an export was made. */
-async function runOne(db: Db, id: string): Promise<boolean> {
+async function runOne(db: Db, { id, bytes_max }: Tried): Promise<boolean> {
   return db.transaction(async (trx) => {
     const due = await maybe<Due>(
       trx,
@@ -235,17 +240,17 @@ async function runOne(db: Db, id: string): Promise<boolean> {
       });
       return false;
     }
-    return attempted(trx, due);
+    return attempted(trx, due, bytes_max);
   });
 }
 
 /** Makes the export of a window; not now, if too many of its organization wait or are kept. */
-async function attempted(trx: Db, due: Due): Promise<boolean> {
+async function attempted(trx: Db, due: Due, bytes_max: number | undefined): Promise<boolean> {
   try {
     const { id, kinds, from, to } = due;
     const { org_id, format, destination_id, created_by, created_with } = due;
     const wanted = { org_id, kinds, format, from, to, destination_id, created_by, created_with };
-    await trx.transaction((inner) => create(inner, { ...wanted, schedule_id: id }));
+    await trx.transaction((inner) => create(inner, { ...wanted, schedule_id: id }, bytes_max));
     await many(
       trx,
       `update export_schedules set waiting_since = null, waiting_reason = null where id = :id and waiting_since is not null`,

@@ -1,4 +1,5 @@
 import * as exports from '../../domain/exports/exports';
+import { create } from '../../domain/exports/making';
 import * as schedules from '../../domain/exports/schedules';
 import * as steps from '../../domain/exports/steps';
 import type { Db } from '../../domain/sql';
@@ -96,4 +97,38 @@ test('an export is deleted by its owner alone', async () => {
   const { org_id: other } = await makeOrg(db);
   for (const whose of [other, null])
     await expect(exports.cancel(db, id, whose)).rejects.toMatchObject({ code: 'not_found' });
+});
+
+test('the folder keeps so many bytes of an organization, also of what is written or not deleted yet', async () => {
+  const [id = '', canceled = ''] = await keep(2);
+  const period = { from: new Date(today - DAY_MS), to: new Date(today) };
+  const by = { destination_id: null, created_by: 'owner', created_with: null };
+  const wanted = { org_id, kinds: ['ledger'], format: 'jsonl', ...period, ...by } as const;
+  const ask = (more = {}) => db.transaction((trx) => create(trx, { ...wanted, ...more }, 1_000));
+  await db('exports').where({ id: canceled }).update({ status: 'canceled' });
+  await db('export_files').insert([
+    { export_id: id, n: 0, kind: 'manifest', bytes: 600 },
+    { export_id: canceled, n: 0, kind: 'manifest', bytes: 399 },
+  ]);
+  const made = await ask();
+  expect(made.status).toBe('running');
+  await db('export_files').where({ export_id: made.id, n: 0 }).update({ bytes: 1 });
+  await expect(ask()).rejects.toMatchObject({
+    code: 'exports_exceeded',
+    message: expect.stringMatching(/^1000 bytes .* no more than 1000 may be/),
+  });
+  // Another organization has a bound of its own.
+  const { org_id: other } = await makeOrg(db);
+  expect((await ask({ org_id: other })).status).toBe('running');
+  await db('exports').where({ id: canceled }).update({ cleared_at: new Date() });
+  expect((await ask()).status).toBe('queued');
+});
+
+test('a schedule waits for bytes too', async () => {
+  const [id = ''] = await keep(1);
+  await db('export_files').insert({ export_id: id, n: 0, kind: 'manifest', bytes: 10 });
+  await schedules.run(db, 50, 10);
+  expect(await waiting()).toMatchObject({ reason: expect.stringMatching(/^10 bytes/), made: 0 });
+  await schedules.run(db, 50, 11);
+  expect(await waiting()).toMatchObject({ reason: null, made: 1 });
 });
