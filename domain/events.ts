@@ -215,6 +215,11 @@ export function insertion(sources = ''): string {
 const DAYS_AHEAD = 7;
 const DAYS_KEPT = 90;
 
+/** The first moment of the oldest UTC day whose events are kept. */
+export function keptFrom(now: Date): Date {
+  return new Date(`${dayAfter(now, -DAYS_KEPT)}T00:00:00.000Z`);
+}
+
 /**
  * Makes the partitions of the days to come and drops those past their 90 days; how many changed.
  */

@@ -124,6 +124,7 @@ async function makeFor(ctx: Ctx, org_id: string | null, given: z.infer<typeof wa
   const period = await making.periodIn(db, time_zone, asked);
   const moment_now = await making.momentNow(db);
   making.requirePeriod(period, moment_now.now);
+  making.requireKept(given.kinds, period.from, moment_now.now);
   await settled(db, moment_now);
   const by = makerOf(principal);
   const { from, to } = period;

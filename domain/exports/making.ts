@@ -1,4 +1,5 @@
 import { AppError, tooMany } from '../errors';
+import { keptFrom } from '../events';
 import { type Db, many, one } from '../sql';
 import { momentIn, requireZone } from '../time-zones';
 import { requireUsable } from './destinations';
@@ -72,6 +73,16 @@ export function requirePeriod({ from, to, latest }: Period, now: Date): void {
   if (to <= from) throw wrong('to', 'must be after from');
   if (to > now) throw wrong('to', `must not lie in the future: it is ${now.toISOString()} here`);
   if (to > latest) throw wrong('to', `must be at most ${MONTHS_MAX} months after from`);
+}
+
+/** Refuses a period whose events are deleted in part: a file that lacks some looks like no events. */
+export function requireKept(kinds: readonly KindName[], from: Date, now: Date): void {
+  const oldest = keptFrom(now);
+  if (kinds.includes('events') && from < oldest)
+    throw wrong(
+      'from',
+      `must be ${oldest.toISOString()} at the earliest for events, which are kept for 90 days; ask for the other kinds by themselves`,
+    );
 }
 
 function wrong(param: string, message: string): AppError {

@@ -4,7 +4,7 @@ import { type Db, many, maybe, one } from '../sql';
 import { requireZone } from '../time-zones';
 import { type ExportStatus, type Format, lock } from './exports';
 import type { KindName } from './kinds';
-import { create } from './making';
+import { create, requireKept } from './making';
 import { fall, mayHave, wait } from './schedule-ends';
 
 export type Every = 'day' | 'month';
@@ -89,10 +89,17 @@ const DAILY_MAX = 7;
 
 /**
  * Begins a schedule. Throws `exports_exceeded` (429) if too many go on already, 422 for a zone that
- * is none.
+ * is none, or if events of its first window are deleted already.
  */
 export async function make(trx: Db, given: NewSchedule): Promise<ExportSchedule> {
   await requireZone(trx, given.time_zone);
+  const first = await one<{ window_from: Date; now: Date }>(
+    trx,
+    `select date_trunc(:every, :from::timestamptz at time zone :time_zone) at time zone :time_zone as window_from,
+       clock_timestamp() as now`,
+    { every: given.every, from: given.from, time_zone: given.time_zone },
+  );
+  requireKept(given.kinds, first.window_from, first.now);
   await requireFew(trx, given);
   const { id } = await one<{ id: string }>(
     trx,

@@ -18,6 +18,7 @@ beforeAll(async () => {
 afterAll(() => world.close());
 
 const HOUR_MS = 3_600_000;
+const daysAgo = (days: number) => new Date(Date.now() - days * 24 * HOUR_MS);
 const june = { from: '2026-06-01', to: '2026-06-03' };
 
 function ask(body: object, key = tenant.owner_key, headers = {}) {
@@ -56,6 +57,28 @@ test('13 months to the day are taken', async () => {
   expect(await db('export_files').where({ export_id: answer.body.id })).toHaveLength(397);
 });
 
+test('events that are deleted are refused with the day of the oldest, and other kinds of that time are not', async () => {
+  const { owner_key: key } = await makeTenant(world.db);
+  const old = { from: daysAgo(92), to: daysAgo(1) };
+  for (const kinds of [['events'], ['ledger', 'events']]) {
+    const answer = await ask({ kinds, ...old }, key);
+    expect(refusal(answer)).toEqual({ status: 422, code: 'invalid_field', param: 'from' });
+    expect(answer.body.error.message).toMatch(/ \d{4}-\d\d-\d\dT00:00:00\.000Z at the earliest/);
+    const [, oldest = ''] = /be (\S+) at/.exec(answer.body.error.message) ?? [];
+    expect((await ask({ kinds, from: oldest, to: daysAgo(1) }, key)).status).toBe(201);
+  }
+  expect((await ask({ kinds: ['ledger', 'audit_log'], ...old }, key)).status).toBe(201);
+  for (const every of ['day', 'month'])
+    for (const [kinds, status] of [
+      [['events'], 422],
+      [['ledger'], 201],
+    ]) {
+      const body = { kinds, every, from: daysAgo(92) };
+      const made = await world.call('post', '/v1/export-schedules', { key, body });
+      expect([every, kinds, made.status]).toEqual([every, kinds, status]);
+    }
+});
+
 test('events need events:read too and the audit log org:members, as they are asked for and at each file', async () => {
   for (const kind of ['events', 'audit_log'])
     expect(refusal(await ask({ kinds: ['ledger', kind] }, tenant.billing_key))).toEqual({
@@ -64,7 +87,8 @@ test('events need events:read too and the audit log org:members, as they are ask
       param: 'kinds',
     });
   const other = await makeTenant(world.db);
-  const { body } = await ask({ kinds: ['events'] }, other.owner_key);
+  const kept = { from: daysAgo(10), to: daysAgo(9) };
+  const { body } = await ask({ kinds: ['events'], ...kept }, other.owner_key);
   const exporter = await world.startExporter();
   await ended(world, other.owner_key, body.id);
   await exporter.stop();
