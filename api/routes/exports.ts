@@ -5,7 +5,8 @@ import * as destinations from '../../domain/exports/destinations';
 import * as exports from '../../domain/exports/exports';
 import * as making from '../../domain/exports/making';
 import { fileName, folderOf } from '../../domain/exports/manifest';
-import type { Db } from '../../domain/sql';
+import * as settling from '../../domain/exports/settling';
+import { isPlatformAdmin } from '../../domain/people/rights';
 import { atTarget } from '../../exports/open';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
@@ -122,10 +123,10 @@ async function makeFor(ctx: Ctx, org_id: string | null, given: z.infer<typeof wa
   const place = { target: targetNamed(destination_id), org_id, destination_id };
   await atTarget(await ctx.exportTargetOf(place), (target) => target.check());
   const period = await making.periodIn(db, time_zone, asked);
-  const moment_now = await making.momentNow(db);
+  const moment_now = await settling.momentNow(db);
   making.requirePeriod(period, moment_now.now);
   making.requireKept(given.kinds, period.from, moment_now.now);
-  await settled(db, moment_now);
+  await settled(ctx, moment_now);
   const by = makerOf(principal);
   const { from, to } = period;
   return once(ctx, org_id, (trx) =>
@@ -144,14 +145,24 @@ function targetNamed(destination_id: string | null): 'folder' | 's3' {
 const SETTLED_MS_MAX = 5_000;
 const LOOK_MS = 50;
 
-/** Waits until everything that bears a time before a moment can be seen; 503 after 5 s. */
-async function settled(db: Db, moment: making.Moment): Promise<void> {
+/**
+ * Waits until everything that bears a time before a moment can be seen; 503 after 5 s, which names
+ * to an operator the session that keeps it waiting.
+ */
+async function settled({ db, principal, log }: Ctx, moment: settling.Moment): Promise<void> {
   const until = Date.now() + SETTLED_MS_MAX;
-  while (!(await making.isSettled(db, moment))) {
-    if (Date.now() > until)
-      throw new AppError('unavailable', 'Something is still being written. Ask again.', {
-        retry_after: 5,
-      });
+  for (;;) {
+    const writing = await settling.openSince(db, moment);
+    if (writing === undefined) return;
+    if (Date.now() > until) {
+      const words = settling.openWords(writing);
+      log.warn(writing, `an export waits: ${words}`);
+      throw new AppError(
+        'unavailable',
+        `Something is still being written. Ask again. ${isPlatformAdmin(principal) ? words : 'If this goes on, the operator finds the reason in the log of the API.'}`,
+        { retry_after: 5 },
+      );
+    }
     await sleep(LOOK_MS);
   }
 }

@@ -89,35 +89,6 @@ function wrong(param: string, message: string): AppError {
   return new AppError('invalid_field', `${param} ${message}.`, { param });
 }
 
-/** A moment of the database, and the first transaction that had not begun by then. */
-export interface Moment {
-  now: Date;
-  transaction_id: string;
-}
-
-export function momentNow(db: Db): Promise<Moment> {
-  return one<Moment>(
-    db,
-    `select clock_timestamp() as now, pg_snapshot_xmax(pg_current_snapshot())::text as transaction_id`,
-  );
-}
-
-/**
- * True once every transaction of this database that began to write before a moment has ended: what
- * they wrote is visible, and nothing that is written later bears an earlier time.
- */
-export async function isSettled(db: Db, { transaction_id }: Moment): Promise<boolean> {
-  // A session's number has 32 bits, so it is its distance from now that says which is older.
-  const { is_settled } = await one<{ is_settled: boolean }>(
-    db,
-    `select not exists (select 1 from pg_stat_activity a where a.datname = current_database()
-       and a.backend_xid is not null and a.pid <> pg_backend_pid() and age(a.backend_xid) > age(:transaction_id::xid8::xid)
-     ) as is_settled`,
-    { transaction_id },
-  );
-  return is_settled;
-}
-
 /**
  * Makes an export in the given transaction and fixes what it holds: one statement, which sees one
  * snapshot, notes of each wallet from which entry to which, which transactions' events belong to

@@ -6,6 +6,7 @@ import { type ExportStatus, type Format, lock } from './exports';
 import type { KindName } from './kinds';
 import { create, requireKept } from './making';
 import { fall, mayHave, wait } from './schedule-ends';
+import { openBefore, openWords } from './settling';
 
 export type Every = 'day' | 'month';
 
@@ -156,7 +157,6 @@ export async function end(
 interface Due extends NewSchedule {
   id: string;
   to: Date;
-  is_past: boolean;
   last_status: ExportStatus | null;
   last_to: Date | null;
 }
@@ -219,14 +219,14 @@ async function runOne(db: Db, { id, bytes_max }: Tried): Promise<boolean> {
   return db.transaction(async (trx) => {
     const due = await maybe<Due>(
       trx,
-      `select s.*, s.window_from as "from", ${window_to} as "to",
-         not exists (select 1 from pg_stat_activity a where a.datname = current_database() and a.pid <> pg_backend_pid()
-           and a.backend_xid is not null and a.xact_start < ${window_to}) as is_past
+      `select s.*, s.window_from as "from", ${window_to} as "to"
        from export_schedules s where s.id = :id and s.archived_at is null and ${not_suspended} for update skip locked`,
       { id },
     );
-    // Somebody else runs it, or something of that time is still being written.
-    if (due === undefined || !due.is_past) return false;
+    // Somebody else runs it.
+    if (due === undefined) return false;
+    const writing = await openBefore(trx, due.to);
+    if (writing !== undefined) throw new Error(openWords(writing));
     const last = await maybe<{ status: ExportStatus; to: Date }>(
       trx,
       'select status, to_time as "to" from exports where schedule_id = :id order by id desc limit 1',
