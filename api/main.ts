@@ -33,7 +33,7 @@ export async function main(): Promise<void> {
   const pools = openPools(config);
   const db = pools.people;
   await waitForDatabase(db, log);
-  await migrate(db);
+  await migrate(db, { say: (words) => log.warn(words) });
   const batches = openBatches(pools.machine, log);
   const { DATABASE_URL: database_url, TEMPORAL_NAMESPACE: namespace } = config;
   const waiters = openWaiters({ db: pools.machine, batches, database_url, log });

@@ -6,9 +6,12 @@ import { migrationNames, migrationText } from './files';
 const MIGRATION_LOCK = 7_215_001;
 // No statement of an API that serves meanwhile waits longer for a try that gets no lock.
 const LOCK_MS = 200;
-const PAUSE_MS = 300;
-/** About two minutes: longer than any statement of people runs. */
-const ATTEMPTS_MAX = 240;
+/** The pause between two tries grows: each stops the calls of an API that serves for a moment. */
+const PAUSES_MS = { first: 300, factor: 1.2, longest: 10_000 };
+/** A dump of a large database holds its locks for long. */
+const PATIENCE_MS = 30 * 60_000;
+/** Who holds the lock is said so often at most. */
+const SAID_MS = 10_000;
 
 const config: Knex.MigratorConfig = {
   disableTransactions: true,
@@ -16,23 +19,65 @@ const config: Knex.MigratorConfig = {
   disableMigrationsListValidation: true,
 };
 
+/** How long `migrate` tries, and who hears what it waits for. */
+export interface Waiting {
+  patience_ms?: number;
+  say?: (words: string) => void;
+}
+
 /**
  * Applies the .sql files beside this one, in name order, once. Instances that start together wait
  * for each other: that wait has no time-out (a lock time-out also ends advisory waits). All tables
  * are locked at once, before anything is changed: an API of the version before goes on meanwhile,
- * and a lock that is taken here while a call there holds another would stop both.
+ * and a lock that is taken here while a call there holds another would stop both. Throws an error
+ * that names the session in the way if it gets no lock within its patience.
  */
-export async function migrate(db: Knex): Promise<void> {
-  for (let attempt = 1; ; attempt += 1) {
+export async function migrate(
+  db: Knex,
+  { patience_ms = PATIENCE_MS, say = () => undefined }: Waiting = {},
+): Promise<void> {
+  const began = performance.now();
+  let said_at = Number.NEGATIVE_INFINITY;
+  for (let pause_ms = PAUSES_MS.first; ; pause_ms *= PAUSES_MS.factor) {
     try {
       await db.transaction(applyPending);
       return;
     } catch (error) {
-      const lock_not_available = (error as { code?: string }).code === '55P03';
-      if (!lock_not_available || attempt === ATTEMPTS_MAX) throw error;
+      if ((error as { code?: string }).code !== '55P03') throw error;
+      const now = performance.now();
+      const is_over = now - began > patience_ms;
+      if (is_over || now - said_at > SAID_MS) {
+        const words = `The migrations wait for a lock of all tables. ${await holderWords(db)}`;
+        if (is_over) throw new Error(words, { cause: error });
+        said_at = now;
+        say(words);
+      }
     }
-    await sleep(PAUSE_MS);
+    await sleep(Math.min(pause_ms, PAUSES_MS.longest));
   }
+}
+
+interface Holder {
+  pid: number;
+  application: string;
+  seconds: number | null;
+}
+
+/** Which session holds a lock of a table for longest, and what to do. */
+async function holderWords(db: Knex): Promise<string> {
+  const { rows } = await db.raw<{ rows: Holder[] }>(
+    `select a.pid, a.application_name as application, floor(extract(epoch from clock_timestamp() - a.xact_start))::int as seconds
+     from pg_locks l join pg_class c on c.oid = l.relation join pg_stat_activity a on a.pid = l.pid
+     where l.database = (select d.oid from pg_database d where d.datname = current_database()) and l.granted
+       and c.relnamespace = current_schema()::regnamespace and l.pid <> pg_backend_pid()
+     order by a.xact_start limit 1`,
+  );
+  const [holder] = rows;
+  if (holder === undefined) return 'Nobody holds one any more.';
+  const { pid, application, seconds } = holder;
+  const who = application === '' ? `Session ${pid}` : `Session ${pid} (${application})`;
+  const since = seconds === null ? '' : ` for ${seconds} s`;
+  return `${who} has had one of some${since}: let it end, as a dump does, or end it: select pg_terminate_backend(${pid}).`;
 }
 
 async function applyPending(trx: Knex.Transaction): Promise<void> {

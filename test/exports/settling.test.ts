@@ -21,6 +21,8 @@ async function whileOpen(name: string, run: (pid: number) => Promise<void>): Pro
   const other = openDatabase(world.db.client.config.connection.connectionString, 1, name);
   const rollback = new Error('as it was');
   const opened = other.transaction(async (trx) => {
+    // Sessions of ours are ended after 5 s, those of others are not.
+    await trx.raw('set local idle_in_transaction_session_timeout = 0');
     await many(trx, `insert into organizations (name) values ('left open')`);
     const { pid } = await one<{ pid: number }>(trx, 'select pg_backend_pid() as pid');
     await run(pid);
