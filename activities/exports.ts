@@ -138,12 +138,13 @@ async function writeFile(db: Db, targetOf: TargetOf, part: Part, life: Life): Pr
     noted_at = performance.now();
     if (!(await steps.progress(db, { export_id, n, rows }))) throw new Stopped();
   };
-  await published(await targetOf(place), { name, ...life }, async (file) => {
+  const is_recorded = await published(await targetOf(place), { name, ...life }, async (file) => {
     const { format } = place;
     const pages = pagesOf(db, part, paced(copyText, life.signal));
     const made = await writePart({ file, format, columns: columnsOf(kind), pages, onPage });
     return { ...made, record: () => steps.written(db, part, made) };
   });
+  if (!is_recorded) await clearLate(db, targetOf, export_id);
 }
 
 async function writeManifest(
@@ -158,30 +159,35 @@ async function writeManifest(
   const text = manifestText(made, await exports.filesOf(db, export_id));
   const name = `${folderOf(made)}/${fileName({ kind: 'manifest', day: null }, made.format)}`;
   const target = await targetOf(await steps.placeOf(db, export_id));
-  await published(target, { name, ...life }, async (file) => {
+  const is_recorded = await published(target, { name, ...life }, async (file) => {
     await writeText(file, text);
     const written = { rows: 0, first_id: null, last_id: null, sums: [], ...(await digestOf(file)) };
     return { ...written, record: () => steps.written(db, { export_id, n: 0 }, written) };
   });
+  if (!is_recorded) await clearLate(db, targetOf, export_id);
 }
 
-/** What was written to a draft; `record` notes it once it has its name. */
-type Drafted = Pick<steps.Written, 'sha256'> & { record: () => Promise<unknown> };
+/** What was written to a draft; `record` notes it once it has its name, unless it is too late. */
+type Drafted = Pick<steps.Written, 'sha256'> & { record: () => Promise<boolean> };
 
-/** Writes a draft, gives it its name and records it; a draft that is not published is deleted. */
+/**
+ * Writes a draft, gives it its name and records it; a draft that is not published is deleted. False
+ * if the export has ended meanwhile.
+ */
 function published(
   target: ExportTarget,
   { name, attempt, signal }: Life & { name: string },
   write: (draft: string) => Promise<Drafted>,
-): Promise<void> {
+): Promise<boolean> {
   return atTarget(target, async () => {
     const draft = await target.draft(name, attempt);
     try {
       const { sha256, record } = await write(draft);
       if (sha256 !== null) await target.publish(draft, name, sha256, signal);
-      await record();
+      return await record();
     } catch (error) {
       if (!(error instanceof Stopped)) throw known(error);
+      return false;
     } finally {
       await target.discard(draft);
     }
@@ -209,6 +215,15 @@ async function clear(
   const folder = folderOf({ ...place, id: place.export_id });
   await atTarget(await targetOf(place), (target) => target.clear(folder, signal));
   await steps.cleared(db, place.export_id);
+}
+
+/**
+ * Deletes what a late try has written after the files of its export were deleted; nothing of one
+ * that another try has completed.
+ */
+async function clearLate(db: Db, targetOf: TargetOf, export_id: string): Promise<void> {
+  const place = await steps.placeOf(db, export_id);
+  await clear(db, targetOf, place, AbortSignal.timeout(STORE_MS));
 }
 
 /** The export ended while a file of it was written. */
