@@ -73,11 +73,13 @@ const upstreams = new Set<string>();
 /** An upstream that answers 500 to one call in so many, and else as the sandbox's models do. */
 export async function openFlaky(models_url: string, one_in: number) {
   let calls = 0;
+  let failed = 0;
   const server = createServer(async (incoming, outgoing) => {
     calls += 1;
     const chunks: Buffer[] = [];
     for await (const chunk of incoming) chunks.push(chunk as Buffer);
     if (calls % one_in === 0) {
+      failed += 1;
       outgoing.writeHead(500, { 'content-type': 'application/json' });
       outgoing.end('{"error":{"message":"Nothing works.","type":"server_error","code":null}}');
       return;
@@ -96,7 +98,7 @@ export async function openFlaky(models_url: string, one_in: number) {
     server.closeAllConnections();
     return new Promise((resolve) => server.close(resolve));
   };
-  return { url, close };
+  return { url, close, failed: () => failed };
 }
 
 /** Calls all gateways in turn, without a pause but one for each call, until it is stopped. */
