@@ -42,8 +42,7 @@ export async function withLife<T>(run: (life: Life) => Promise<T>): Promise<T> {
     const failing = { since_ms: before?.since_ms ?? Date.now(), count: (before?.count ?? 0) + 1 };
     // It is sent ahead of the failure.
     context.heartbeat(failing);
-    const is_over =
-      failing.count >= FAILURES_MIN && Date.now() - failing.since_ms > FAILING_MS_MIN;
+    const is_over = failing.count >= FAILURES_MIN && Date.now() - failing.since_ms > FAILING_MS_MIN;
     throw is_over ? ApplicationFailure.create({ ...named(error), nonRetryable: true }) : error;
   } finally {
     clearInterval(beat);

@@ -220,9 +220,7 @@ export function keptFrom(now: Date): Date {
   return new Date(`${dayAfter(now, -DAYS_KEPT)}T00:00:00.000Z`);
 }
 
-/**
- * Makes the partitions of the days to come and drops those past their 90 days; how many changed.
- */
+/** Makes partitions of the days to come, drops those past their 90 days; how many changed. */
 export async function keepPartitions(db: Db, today: Date = new Date()): Promise<number> {
   let changed = 0;
   for (let ahead = 0; ahead <= DAYS_AHEAD; ahead += 1) {

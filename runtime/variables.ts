@@ -85,7 +85,11 @@ const notices = {
   NOTICE_MAIL_FROM: z.email().optional(),
 };
 // What the folder keeps of one organization: twenty gibibytes.
-const export_bytes = z.coerce.number().int().positive().default(20 * 2 ** 30);
+const export_bytes = z.coerce
+  .number()
+  .int()
+  .positive()
+  .default(20 * 2 ** 30);
 const level = z.enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace']).default('info');
 
 // One row a variable: its type, and its default if one is safe. Addresses and secrets are never

@@ -105,7 +105,8 @@ async function queueStatus(client: Client, task_queue: string): Promise<QueueSta
     ),
     running_workflows,
     failed_workflows_last_day,
-    last_failed_at: failed_workflows_last_day > 0 ? await newestEnd(client, task_queue, failed) : null,
+    last_failed_at:
+      failed_workflows_last_day > 0 ? await newestEnd(client, task_queue, failed) : null,
   };
 }
 

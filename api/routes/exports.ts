@@ -130,11 +130,7 @@ async function makeFor(ctx: Ctx, org_id: string | null, given: z.infer<typeof wa
   const by = makerOf(principal);
   const { from, to } = period;
   return once(ctx, org_id, (trx) =>
-    making.create(
-      trx,
-      { ...asked, org_id, destination_id, from, to, ...by },
-      ctx.export_bytes_max,
-    ),
+    making.create(trx, { ...asked, org_id, destination_id, from, to, ...by }, ctx.export_bytes_max),
   );
 }
 

@@ -50,7 +50,9 @@ async function lookAt(url: string, key: string, within_ms: number): Promise<void
   const sums: Sum[] = files.flatMap((file: { sums: Sum[] | null }) => file.sums ?? []);
   for (const [currency, left] of leftOver(sums)) {
     if (left !== 0n)
-      throw new Fault(`The statement ${url} does not add up: ${left} nanos of ${currency} are left.`);
+      throw new Fault(
+        `The statement ${url} does not add up: ${left} nanos of ${currency} are left.`,
+      );
   }
 }
 

@@ -75,7 +75,7 @@ export function requirePeriod({ from, to, latest }: Period, now: Date): void {
   if (to > latest) throw wrong('to', `must be at most ${MONTHS_MAX} months after from`);
 }
 
-/** Refuses a period whose events are deleted in part: a file that lacks some looks like no events. */
+/** Refuses a period whose events are deleted in part: it would look as if there had been none. */
 export function requireKept(kinds: readonly KindName[], from: Date, now: Date): void {
   const oldest = keptFrom(now);
   if (kinds.includes('events') && from < oldest)

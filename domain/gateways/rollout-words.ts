@@ -17,11 +17,7 @@ export function waitsFor(rollout: Rollout, moved: number, hosts: readonly string
   return `${head(rollout, moved)}. Waits for ${hosts.join(', ')} to report version ${rollout.version}.`;
 }
 
-export function waitsForSilent(
-  rollout: Rollout,
-  moved: number,
-  hosts: readonly string[],
-): string {
+export function waitsForSilent(rollout: Rollout, moved: number, hosts: readonly string[]): string {
   return `${head(rollout, moved)}. Waits for ${hosts.join(', ')} to report again, or to be gone: what is silent is not moved.`;
 }
 

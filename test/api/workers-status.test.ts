@@ -71,7 +71,12 @@ test('says what each queue’s pollers are, when the schedules ran, and that all
     version: API_VERSION,
     last_seen_at: expect.any(String),
   });
-  const queue = { backlog: 0, oldest_task_age_seconds: 0, failed_workflows_last_day: 0, last_failed_at: null };
+  const queue = {
+    backlog: 0,
+    oldest_task_age_seconds: 0,
+    failed_workflows_last_day: 0,
+    last_failed_at: null,
+  };
   expect([code, body]).toMatchObject([
     200,
     {

@@ -44,7 +44,10 @@ test('an outage of the database ends no step, however often and long it is met',
     for (const error of [away, shutting_down]) {
       const failure = await tried(error, MINUTE_MS);
       expect(failure.nonRetryable ?? false).toBe(false);
-      expect(failure).toMatchObject({ code: 'unavailable', message: expect.stringMatching(/away/) });
+      expect(failure).toMatchObject({
+        code: 'unavailable',
+        message: expect.stringMatching(/away/),
+      });
     }
 });
 

@@ -53,7 +53,9 @@ async function exported(ago: number, how: 'completed' | 'failed' | 'by hand' = '
   const by = { destination_id: null, created_by: 'owner', created_with: null };
   const wanted = { org_id, kinds: ['events'], format: 'jsonl', ...period, ...by } as const;
   if (how !== 'by hand')
-    await db('export_schedules').where({ id: schedule_id }).update({ window_from: day(ago) });
+    await db('export_schedules')
+      .where({ id: schedule_id })
+      .update({ window_from: day(ago) });
   const of = how === 'by hand' ? {} : { schedule_id };
   const { id } = await db.transaction((trx) => create(trx, { ...wanted, ...of }));
   const ids: string[] = [];
@@ -61,10 +63,15 @@ async function exported(ago: number, how: 'completed' | 'failed' | 'by hand' = '
     const part = await steps.partOf(db, id, n);
     if (part === undefined) throw new Error(`Part ${n} does not wait.`);
     for await (const { text } of pagesOf(db, part, copyText))
-      ids.push(...text.toString().trimEnd().split('\n').map((row) => row.split('\t')[0] ?? ''));
+      ids.push(
+        ...text
+          .toString()
+          .trimEnd()
+          .split('\n')
+          .map((row) => row.split('\t')[0] ?? ''),
+      );
   }
-  if (how === 'failed')
-    await steps.fail(db, id, { code: 'export_target_failed', message: 'away' });
+  if (how === 'failed') await steps.fail(db, id, { code: 'export_target_failed', message: 'away' });
   else await steps.complete(db, id);
   return ids.sort();
 }

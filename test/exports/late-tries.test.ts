@@ -64,7 +64,10 @@ test.each(['a file', 'the manifest'])(
   async (which) => {
     const { db } = world;
     const id = await ask();
-    const plain = createExportSteps(db, createTargetOf(db, { dir: world.dir, origins: [], secrets }));
+    const plain = createExportSteps(
+      db,
+      createTargetOf(db, { dir: world.dir, origins: [], secrets }),
+    );
     const late = createExportSteps(
       db,
       folderWith(async () => {

@@ -86,7 +86,9 @@ test('what is deleted twice, at once, is deleted once; what has failed is not', 
   const [id = '', failed = ''] = await keep(2);
   const both = await Promise.all([1, 2].map(() => exports.cancel(db, id, org_id)));
   expect(both.map(({ status }) => status)).toEqual(['expired', 'expired']);
-  expect(await db('audit_events').where({ action: 'export.deleted', object_id: id })).toHaveLength(1);
+  expect(await db('audit_events').where({ action: 'export.deleted', object_id: id })).toHaveLength(
+    1,
+  );
   await db('exports').where({ id: failed }).update({ status: 'running' });
   await steps.fail(db, failed, { code: 'internal_error', message: '' });
   await expect(exports.cancel(db, failed, org_id)).rejects.toMatchObject({ code: 'export_state' });

@@ -89,5 +89,7 @@ test('a schedule that waits for it is among the failed ones of its run, with its
 
 test('what cannot be seen is left out of the words', () => {
   const words = openWords({ pid: 7, application: '', seconds: null });
-  expect(words).toMatch(/^Session 7 has had a transaction open, and .*pg_terminate_backend\(7\)\.$/);
+  expect(words).toMatch(
+    /^Session 7 has had a transaction open, and .*pg_terminate_backend\(7\)\.$/,
+  );
 });

@@ -111,7 +111,7 @@ export const domain: Record<string, string> = {
   ledger:
     'audit-events errors event-readers events ids lists money named pages people secrets sql time-zones trace',
   prices: 'digest errors events ledger sql texts',
-  exports: 'copy-text errors ids money pages people secrets sql time-zones',
+  exports: 'copy-text errors events ids money pages people secrets sql time-zones',
   payments: 'audit-events errors ledger lists money pages secrets sql',
 };
 
