@@ -57,11 +57,8 @@ export async function wait(
   if (resets_at < Date.now() + LONG_MS) return;
   await many(
     trx,
-    `with began as (
-       update export_schedules set waiting_since = clock_timestamp() where id = :id and waiting_since is null
-       returning append_event(coalesce(org_id, 'platform'), 'export.failed', :payload::jsonb)
-     )
-     select count(*) from began`,
+    `update export_schedules set waiting_since = clock_timestamp() where id = :id and waiting_since is null
+     returning append_event(coalesce(org_id, 'platform'), 'export.failed', :payload::jsonb)`,
     { id, payload: JSON.stringify({ schedule_id: id, kinds, error_code: code }) },
   );
   await many(trx, 'update export_schedules set waiting_reason = :message where id = :id', {
