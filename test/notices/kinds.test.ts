@@ -1,11 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import * as events from '../../domain/events';
 import * as fleet from '../../domain/gateways/fleet';
+import * as rules from '../../domain/ledger/approval-rules';
 import { tellExpiringKeys } from '../../domain/notices/messages';
 import { many } from '../../domain/sql';
+import { makeBudget } from '../domain/budgets/making';
 import { makePerson, makeTenant, type Tenant } from '../support/api';
 import { platformKey } from '../support/keys';
-import { makeShort } from '../support/tickets';
+import { credit, reserveBody, TOKEN } from '../support/ledger';
+import { bodyHash, makeShort } from '../support/tickets';
 import { until } from '../support/until';
 import { restOf } from '../support/worker';
 import { makeDestination, type NoticeWorld, openNoticeWorld, present } from './world';
@@ -48,6 +51,54 @@ test('a ticket that is decided is told of as resolved, to those alone who asked 
   });
   await until(() => kindsAt(path).length > 0);
   expect(kindsAt(path)).toEqual(['ticket_resolved']);
+});
+
+test('a call that a rule approves is told to nobody, one that the rule does not cover is', async () => {
+  const { tenant, path } = await told();
+  const { org_id, wallet_id } = tenant;
+  await credit(world.db, org_id, wallet_id, 10_000n * TOKEN);
+  await makeBudget(world.db, tenant, 0, { on_exceed: 'ticket', thresholds: [] });
+  await rules.create(world.db, {
+    ...{ org_id, name: 'Small calls', team_id: null, source: 'organization', created_by: 'test' },
+    ...{ max_per_call_nanos: 10n * TOKEN, max_per_day_nanos: 100n * TOKEN },
+  });
+  const body = { ...reserveBody(org_id, 10), request_body_hash: bodyHash() };
+  const reserve = () =>
+    world.call('post', '/v1/gateway/wallets/reserve', { key: world.machine, body });
+  expect((await reserve()).status).toBe(200);
+  const tickets = await many(world.db, 'select status from cost_tickets where org_id = :org_id', {
+    org_id,
+  });
+  expect(tickets).toEqual([{ status: 'redeemed' }]);
+  const { ticket_id } = await makeShort(world, 11, {}, tenant);
+  await until(() => kindsAt(path).length > 0);
+  const notices = await many(
+    world.db,
+    'select kind, cost_ticket_id from notices where org_id = :org_id',
+    { org_id },
+  );
+  expect(notices).toEqual([{ kind: 'ticket_created', cost_ticket_id: ticket_id }]);
+  expect(kindsAt(path)).toEqual(['ticket_created']);
+});
+
+test('who was told that a ticket waits is told that a rule has approved it since', async () => {
+  const { tenant, path } = await told();
+  const { org_id, wallet_id } = tenant;
+  await credit(world.db, org_id, wallet_id, 10_000n * TOKEN);
+  await makeBudget(world.db, tenant, 0, { on_exceed: 'ticket', thresholds: [] });
+  const { body } = await makeShort(world, 10, {}, tenant);
+  await until(() => kindsAt(path).length === 1);
+  await rules.create(world.db, {
+    ...{ org_id, name: 'Small calls', team_id: null, source: 'organization', created_by: 'test' },
+    ...{ max_per_call_nanos: 10n * TOKEN, max_per_day_nanos: 100n * TOKEN },
+  });
+  const again = { ...body, request_id: randomUUID() };
+  const path_of_reserve = '/v1/gateway/wallets/reserve';
+  const answer = await world.call('post', path_of_reserve, { key: world.machine, body: again });
+  expect(answer.status).toBe(200);
+  // Approved, and redeemed by its call.
+  await until(() => kindsAt(path).length === 3);
+  expect(kindsAt(path)).toEqual(['ticket_created', 'ticket_resolved', 'ticket_resolved']);
 });
 
 test('a new threshold above the balance is a low balance, once', async () => {
