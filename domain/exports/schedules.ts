@@ -106,7 +106,7 @@ export async function make(trx: Db, given: NewSchedule): Promise<ExportSchedule>
     trx,
     `insert into export_schedules (org_id, kinds, format, every, lag_minutes, destination_id, time_zone, window_from, created_by, created_with)
      values (:org_id, :kinds, :format, :every, :lag_minutes, :destination_id, :time_zone,
-       date_trunc(:every, :from::timestamptz at time zone :time_zone) at time zone :time_zone, :created_by, :created_with)
+       (reporting_window(:every, :time_zone, :from::timestamptz)).starts_at, :created_by, :created_with)
      returning id`,
     { ...given, kinds: [...given.kinds] },
   );

@@ -32,17 +32,20 @@ const HOUR_DAYS_MAX = 31;
 const HOURS_KEPT_DAYS = 35;
 const BUCKET_MS = { hour: HOUR_MS, day: DAY_MS, month: 28 * DAY_MS } as const;
 
+const today = 'local_day(now(), :time_zone)';
+
 const defaults = {
   hour: {
-    // By the clock: where it changes by half an hour, an hour of the day before began by another.
-    from: `date_trunc('hour', (:to_at::timestamptz - interval '24 hours') at time zone :time_zone) at time zone :time_zone`,
-    to: `date_trunc('hour', now() at time zone :time_zone) at time zone :time_zone + interval '1 hour'`,
+    from: `local_hour(:to_at::timestamptz - interval '24 hours', :time_zone)`,
+    // The next one to begin: where clocks change by half an hour, this one has 30 minutes or 90.
+    to: `(select min(n.begun) from unnest('{30,60,90}'::int[]) as m
+      cross join lateral local_hour(now() + m * interval '1 minute', :time_zone) as n (begun) where n.begun > now())`,
   },
-  day: { from: `(:to_day::date - 30)`, to: `((now() at time zone :time_zone)::date + 1)` },
+  day: { from: `(:to_day::date - 30)`, to: `(${today} + 1)` },
   month: {
     // The month that goes on, and the eleven before it: 12 months may have more days than a period.
     from: `date_trunc('month', :to_day::date - 1 - interval '11 months')::date`,
-    to: `((now() at time zone :time_zone)::date + 1)`,
+    to: `(${today} + 1)`,
   },
 } as const;
 
@@ -97,7 +100,8 @@ async function boundOf(
   given: string | undefined,
   end?: Bound,
 ): Promise<Bound> {
-  // A day begins at its first moment, which in some zones is not always midnight.
+  // A day begins at its first moment, which in some zones is not always midnight, or the second of
+  // two.
   const is_day = given === undefined ? interval !== 'hour' : !given.includes('T');
   const value = given === undefined ? defaults[interval][param] : ':given::text';
   const at = is_day
@@ -105,9 +109,9 @@ async function boundOf(
     : `(${value})::timestamptz`;
   const bound = await one<Bound>(
     db,
-    `select b.at, b.local::date::text as day, now() as now, case when :interval = 'hour'
-       then b.local = date_trunc('hour', b.local) else b.at = (b.local::date::timestamp at time zone :time_zone) end as is_whole
-     from (select a.at, a.at at time zone :time_zone as local from (select ${at} as at) as a) as b`,
+    `select b.at, b.day::text as day, now() as now, case when :interval = 'hour'
+       then b.at = local_hour(b.at, :time_zone) else b.at = (b.day::timestamp at time zone :time_zone) end as is_whole
+     from (select a.at, local_day(a.at, :time_zone) as day from (select ${at} as at) as a) as b`,
     {
       time_zone,
       interval,

@@ -48,7 +48,7 @@ async function makeOld(time_zone: string): Promise<Tenant> {
   const gift = { team_id: tenant.team_id, amount: 0.000005 };
   expect((await call('post', '/v1/wallets/allocate', { key, body: gift })).status).toBe(200);
   for (const table of ['wallets', 'wallet_transactions'])
-    await many(db, `update ${table} set created_at = '2024-06-01' where org_id = :org_id`, {
+    await many(db, `update ${table} set created_at = '2020-06-01' where org_id = :org_id`, {
       org_id,
     });
   return tenant;
@@ -109,6 +109,25 @@ const months = [
     inside: [
       ...['2025-08-31T12:00:00Z', '2025-09-27T13:59:00Z', '2025-09-27T14:01:00Z'],
       '2025-09-30T10:59:59.999Z',
+    ],
+  },
+  // The month's last hour is called by the name of the next month's first.
+  {
+    zone: 'America/Havana',
+    ...{ from: '2020-10-01', to: '2020-11-01' },
+    outside: ['2020-10-01T03:59:59.999Z', '2020-11-01T05:00:00Z'],
+    inside: [
+      ...['2020-10-01T04:00:00Z', '2020-11-01T03:59:00Z', '2020-11-01T04:30:00Z'],
+      '2020-11-01T04:59:59.999Z',
+    ],
+  },
+  {
+    zone: 'Atlantic/Azores',
+    ...{ from: '2025-10-01', to: '2025-11-01' },
+    outside: ['2025-09-30T23:59:59.999Z', '2025-11-01T01:00:00Z'],
+    inside: [
+      ...['2025-10-01T00:00:00Z', '2025-10-26T00:30:00Z', '2025-10-26T01:30:00Z'],
+      '2025-11-01T00:59:59.999Z',
     ],
   },
 ];

@@ -1,6 +1,7 @@
 import { openBatches } from '../../../api/ledger/batches';
 import { audit } from '../../../domain/ledger/audit';
 import * as editions from '../../../domain/spend/editions';
+import { periodOf } from '../../../domain/spend/periods';
 import { type Db, many } from '../../../domain/sql';
 import { openDatabase } from '../../../runtime/database';
 import { createLog } from '../../../runtime/log';
@@ -61,15 +62,34 @@ function localOf(time_zone: string, at: Date): string {
   return `${part('year')}-${part('month')}-${part('day')}T${part('hour')}`;
 }
 
+/**
+ * The hour of a moment, or the day or month that it counts in: a day whose midnight comes twice
+ * begins at the second one, so the hour before that is the last of the day before.
+ */
+function bucketOf(time_zone: string, at: Date, interval: keyof typeof LENGTH): string {
+  const local = localOf(time_zone, at);
+  const hour_ms = 60 * MINUTE_MS;
+  const is_again = localOf(time_zone, new Date(at.getTime() + hour_ms)) === local;
+  const is_before = interval !== 'hour' && local.endsWith('T00') && is_again;
+  const counted = is_before ? localOf(time_zone, new Date(at.getTime() - hour_ms)) : local;
+  return counted.slice(0, LENGTH[interval]);
+}
+
 /** How much of a local time names a bucket. */
 const LENGTH = { hour: 13, day: 10, month: 7 } as const;
-const zones = ['Pacific/Auckland', 'Asia/Kolkata', 'UTC', 'Australia/Lord_Howe'];
+const zones = [
+  ...['Pacific/Auckland', 'Asia/Kolkata', 'UTC', 'Australia/Lord_Howe'],
+  // Midnight comes twice there.
+  ...['America/Havana', 'Atlantic/Azores'],
+];
 
 describe.each([
   ['forward in Auckland', '2026-09-26T14:00:00Z'],
   ['back in Auckland', '2027-04-03T14:00:00Z'],
   ['forward by half an hour on Lord Howe', '2026-10-03T15:30:00Z'],
   ['back by half an hour on Lord Howe', '2027-04-03T15:00:00Z'],
+  ['back over midnight in Havana, into a month', '2026-11-01T05:00:00Z'],
+  ['back over midnight on the Azores', '2026-10-25T01:00:00Z'],
 ])('as clocks go %s', (_, changed) => {
   const change = Date.parse(changed);
   const near = [-121, -90, -61, -60, -59, -31, -30, -29, -1, 0, 1, 29, 30, 31, 59, 60, 61, 90, 121];
@@ -99,7 +119,7 @@ describe.each([
         };
         const expected: Record<string, bigint> = {};
         for (const [n, at] of times.entries()) {
-          const name = localOf(time_zone, new Date(at)).slice(0, LENGTH[interval]);
+          const name = bucketOf(time_zone, new Date(at), interval);
           expected[name] = (expected[name] ?? 0n) + nanosOf(3 ** (n % 9));
         }
         const { buckets, totals, ...head } = await spent(db, org_id, asked);
@@ -178,4 +198,70 @@ test('an hour that comes twice has two buckets, and one of 90 minutes is one', a
     while ((await editions.foldStep(db)) > 0);
     expect(await look()).toEqual(buckets);
   }
+});
+
+test('a call of the hour before the second midnight is of the month before, as in budgets and statements', async () => {
+  await setClock(new Date('2026-11-02T00:00:00Z'));
+  const { org_id } = await makeFundedOrg(db, 100_000, { time_zone: 'America/Havana' });
+  await call({ db, lanes }, org_id, 3, new Date('2026-11-01T04:30:00Z'));
+  await call({ db, lanes }, org_id, 5, new Date('2026-11-01T05:00:00Z'));
+  const asked = { from: '2026-10-01', to: '2026-11-02' } as const;
+  const look = async () => {
+    for (const [interval, first, second] of [
+      ['month', '2026-10', '2026-11'],
+      ['day', '2026-10-31', '2026-11-01'],
+    ] as const)
+      expect(await nanosBy(db, org_id, { interval, ...asked })).toEqual({
+        [first]: nanosOf(3),
+        [second]: nanosOf(5),
+      });
+    // Both hours are called by one name.
+    const { buckets } = await spent(db, org_id, {
+      ...{ interval: 'hour', from: '2026-10-31', to: '2026-11-02' },
+    });
+    expect(buckets.map(({ start, requests }) => [start.toISOString(), requests])).toEqual([
+      ['2026-11-01T04:00:00.000Z', 1],
+      ['2026-11-01T05:00:00.000Z', 1],
+    ]);
+  };
+  await look();
+  await editions.openEditions(db);
+  while ((await editions.foldStep(db)) > 0);
+  await look();
+});
+
+test.each([
+  // 24 hours, of which the first is the first of two.
+  ['America/Havana', '2026-11-02T03:30:00Z', '2026-11-01T04:00:00Z', '2026-11-02T04:00:00Z'],
+  ['America/Havana', '2026-11-01T04:30:00Z', '2026-10-31T05:00:00Z', '2026-11-01T05:00:00Z'],
+  ['Europe/Berlin', '2026-10-26T00:30:00Z', '2026-10-25T01:00:00Z', '2026-10-26T01:00:00Z'],
+  // An hour of 90 minutes, and one of 30.
+  ['Australia/Lord_Howe', '2027-04-03T14:40:00Z', '2027-04-02T15:00:00Z', '2027-04-03T15:30:00Z'],
+  ['Australia/Lord_Howe', '2026-10-03T15:40:00Z', '2026-10-02T15:30:00Z', '2026-10-03T16:00:00Z'],
+])('the last 24 hours of %s at %s begin at %s', async (time_zone, now, from, to) => {
+  await setClock(new Date(now));
+  const period = await periodOf(db, time_zone, { interval: 'hour' });
+  expect([period.from, period.to]).toEqual([new Date(from), new Date(to)]);
+});
+
+test.each([
+  ['hour', '2026-11-01T04:00:00Z', '2026-10-31'],
+  ['hour', '2026-11-01T05:00:00Z', '2026-11-01'],
+  ['day', '2026-11-01T05:00:00Z', '2026-11-01'],
+  ['day', '2026-11-01', '2026-11-01'],
+] as const)(
+  'a period by %s may begin at %s in Havana, which is of %s',
+  async (interval, from, day) => {
+    await setClock(new Date('2026-11-03T00:00:00Z'));
+    const period = await periodOf(db, 'America/Havana', { interval, from });
+    expect(period.from_day).toBe(day);
+  },
+);
+
+test('no day of Havana begins at the first of two midnights', async () => {
+  await setClock(new Date('2026-11-03T00:00:00Z'));
+  const asked = { interval: 'day', from: '2026-11-01T04:00:00Z' } as const;
+  await expect(periodOf(db, 'America/Havana', asked)).rejects.toMatchObject({
+    ...{ code: 'invalid_field', details: { param: 'from' } },
+  });
 });

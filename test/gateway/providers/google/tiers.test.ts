@@ -25,6 +25,7 @@ beforeAll(async () => {
       ...row,
       models: row.models.map((model) => ({ ...model, price_as: 'tiered' })),
     }));
+  process.env.GATEWAY_AMBIENT_ORIGINS += `,${upstream.url}`;
   sandboxed = await openSold({}, priced);
   scripted = await openSold(
     {},
