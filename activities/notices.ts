@@ -10,6 +10,7 @@ import { slackMessage, teamsMessage } from '../notices/chat';
 import { type MailServer, sendMail } from '../notices/mail';
 import { failed, post, type Reach } from '../notices/network';
 import { type Text, textOf } from '../notices/texts';
+import { isClosed } from '../notices/titles';
 import { webhookPost } from '../notices/webhook';
 
 /** How notices leave this process. */
@@ -108,7 +109,7 @@ function pageOf({ public_url }: NoticeWays, ticket_id?: string): string | null {
   return `${public_url}/approvals${ticket_id === undefined ? '' : `#ticket=${ticket_id}`}`;
 }
 
-/** Of one ticket: its page, and a link for each verdict. Of many: the inbox. */
+/** Of one ticket: its page, and a link for each verdict while it is open. Of many: the inbox. */
 async function linksOf(
   { db, secrets, ways }: Sending,
   message: messages.TakenMessage,
@@ -116,10 +117,11 @@ async function linksOf(
 ): Promise<Text['links']> {
   const inbox = pageOf(ways);
   if (inbox === null || !message.kind.startsWith('ticket_')) return [];
-  const ticket_id = message.notice_count === 1 ? notices[0]?.cost_ticket_id : undefined;
+  const [notice] = message.notice_count === 1 ? notices : [];
+  const ticket_id = notice?.cost_ticket_id;
   if (!ticket_id) return [{ label: 'Open the inbox', url: inbox }];
   const open = { label: 'Open the ticket', url: pageOf(ways, ticket_id) as string };
-  if (message.kind !== 'ticket_created') return [open];
+  if (message.kind !== 'ticket_created' || isClosed(notice)) return [open];
   const linkTo = async (verdict: 'approved' | 'denied') =>
     `${inbox}#link=${await links.make(db, secrets, { message_id: message.id, ticket_id, verdict })}`;
   return [

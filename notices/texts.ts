@@ -1,7 +1,7 @@
 import { decimalText } from '../domain/money';
 import type { FullNotice } from '../domain/notices/full-notices';
 import type { MessageKind } from '../domain/notices/kinds';
-import { disputeStatus, titleOf } from './titles';
+import { disputeStatus, isClosed, titleOf } from './titles';
 
 /** What is written of a message, before a channel gives it its form. */
 export interface Text {
@@ -49,7 +49,7 @@ const VALUE_LENGTH_MAX = 300;
 /** The text of a message about notices, without links. */
 export function textOf(kind: MessageKind, count: number, notices: readonly FullNotice[]): Text {
   const [notice] = notices;
-  const title = titleOf(kind, count, notice);
+  const title = titleOf(kind, count, notices);
   if (count > 1) return { title, facts: spread(notices), links: [] };
   const facts = notice ? [...movedBy(kind, notice), ...factsOf(kind, notice)] : [];
   return { title, facts, links: [] };
@@ -77,7 +77,10 @@ function currencyOf({ currency }: FullNotice['payload']): string {
 const of_payments: readonly MessageKind[] = ['payment', 'refund', 'dispute'];
 
 function factsOf(kind: MessageKind, notice: FullNotice) {
-  const { payload, org_name, time_zone, user_name, team_name, owner_name, decider_name } = notice;
+  const { org_name, time_zone, user_name, team_name, owner_name, decider_name } = notice;
+  // What asks for a verdict says how its ticket stands now; all else, what it became then.
+  const now = kind === 'ticket_created' && isClosed(notice) ? { status: notice.ticket_status } : {};
+  const payload: FullNotice['payload'] = { ...notice.payload, ...now };
   const currency = currencyOf(payload);
   const facts = [
     { label: 'Organization', value: org_name },

@@ -1,10 +1,10 @@
 import type { FullNotice } from '../domain/notices/full-notices';
 import type { MessageKind } from '../domain/notices/kinds';
 
-type Happened = Pick<FullNotice, 'payload' | 'claim_status'>;
+type Happened = Pick<FullNotice, 'payload' | 'claim_status' | 'ticket_status'>;
 
 const titles: Record<MessageKind, [one: string | ((of: Happened) => string), many: string]> = {
-  ticket_created: ['A request waits for approval', 'requests wait for approval'],
+  ticket_created: [requestTitle, 'requests wait for approval'],
   ticket_resolved: [ticketTitle, 'cost tickets are closed'],
   balance_low: ['The balance of a wallet is low', 'balances are low'],
   budget_threshold: ['A budget has reached a threshold', 'budgets have reached a threshold'],
@@ -22,14 +22,36 @@ const titles: Record<MessageKind, [one: string | ((of: Happened) => string), man
   confirmation: ['Confirm this address for notices', ''],
 };
 
-/** The one line of a message: what has happened, and not only of what kind it is. */
-export function titleOf(kind: MessageKind, count: number, notice: Happened | undefined): string {
+/**
+ * The one line of a message: what has happened, and not only of what kind it is. Of a message of
+ * many `notices` may be the first ones.
+ */
+export function titleOf(kind: MessageKind, count: number, notices: readonly Happened[]): string {
   const [one, many] = titles[kind];
-  if (count > 1) return `${count} ${many}`;
-  return typeof one === 'string' ? one : one(notice ?? { payload: {}, claim_status: null });
+  if (count > 1) {
+    const is_over =
+      kind === 'ticket_created' && notices.length === count && notices.every(isClosed);
+    return is_over ? `${count} requests asked for approval, and none waits` : `${count} ${many}`;
+  }
+  const [notice = { payload: {}, claim_status: null, ticket_status: null }] = notices;
+  return typeof one === 'string' ? one : one(notice);
+}
+
+/** True if the ticket of a notice needs nobody any more: it was decided or has expired since. */
+export function isClosed({ ticket_status }: Pick<FullNotice, 'ticket_status'>): boolean {
+  return ticket_status !== null && ticket_status !== 'open';
+}
+
+// A message may arrive long after its request has asked.
+function requestTitle(notice: Happened): string {
+  return isClosed(notice) ? titleOfStatus(notice.ticket_status) : 'A request waits for approval';
 }
 
 function ticketTitle({ payload: { status } }: Happened): string {
+  return titleOfStatus(status);
+}
+
+function titleOfStatus(status: unknown): string {
   if (status === 'approved') return 'A cost ticket was approved';
   if (status === 'denied') return 'A cost ticket was denied';
   if (status === 'expired') return 'A cost ticket has expired';

@@ -13,6 +13,8 @@ export interface FullNotice extends Notice {
   owner_name: string | null;
   /** Who decided on a ticket; null for what is no person. */
   decider_name: string | null;
+  /** How the ticket that it is of stands now; null for all else. */
+  ticket_status: string | null;
   /** How the refund or dispute that it is of stands at its provider; null for all else. */
   claim_status: string | null;
   /** What that has moved last, in or out of the wallet; null if nothing is known to. */
@@ -27,6 +29,8 @@ export function noticesOf(db: Db, message_id: string, most: number): Promise<Ful
        (select o.time_zone from organizations o where o.id = n.org_id) as time_zone,
        (select u.name from users u where u.id = n.payload ->> 'user_id') as user_name,
        (select t.name from teams t where t.id = n.payload ->> 'team_id' and t.org_id = n.org_id) as team_name,
+       (select case when c.status in ('open', 'approved') and c.expires_at <= clock_timestamp() then 'expired' else c.status end
+         from cost_tickets c where c.id = n.cost_ticket_id and c.org_id = n.org_id) as ticket_status,
        (select d.name from users d where d.id = n.payload ->> 'decided_by') as decider_name, coalesce(
          (select coalesce(u.name, t.name) from wallets w left join users u on u.id = w.owner_user_id
            left join teams t on t.id = w.owner_team_id where w.id = n.payload ->> 'wallet_id' and w.org_id = n.org_id),

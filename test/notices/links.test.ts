@@ -48,6 +48,25 @@ const use = async (link: string, key?: string, more: object = {}) =>
     body: { link, nonce: await nonce(), ...more },
   });
 
+test('a ticket that is decided before its message arrives is told of as it stands, with no link that decides', async () => {
+  const tenant = await makeTenant(world.db);
+  const path = `/slack/${randomUUID()}`;
+  world.receiver.addFault({ path, answer: 'error', status: 503, times: 0 });
+  const kinds = ['ticket_created'];
+  await makeDestination(world, tenant.owner_key, { channel: 'slack', path, kinds });
+  const { ticket_id } = await makeShort(world, 100, {}, tenant);
+  const deny = `/v1/cost-tickets/${ticket_id}/deny`;
+  expect((await world.call('post', deny, { key: tenant.owner_key, body: {} })).status).toBe(200);
+  world.receiver.clearFaults();
+  const { body } = await present(() => world.receiver.arrivals.find((one) => one.path === path));
+  expect(body.text).toBe('A cost ticket was denied');
+  const { elements } = body.blocks.at(-1);
+  expect(elements.map((one: { text: { text: string } }) => one.text.text)).toEqual([
+    'Open the ticket',
+  ]);
+  expect(JSON.stringify(body)).not.toContain('#link=');
+});
+
 test('one confirmation by a session decides, once: another shows the first answer', async () => {
   const linked = await makeLinked();
   const key = await session(linked);

@@ -20,6 +20,7 @@ const notice = (payload: FullNotice['payload']): FullNotice => ({
   team_name: 'Team',
   owner_name: null,
   decider_name: null,
+  ticket_status: null,
   claim_status: null,
   moved_nanos: null,
 });
@@ -89,6 +90,27 @@ test.each<[MessageKind, FullNotice['payload'], FullNotice['claim_status'], strin
   ['ticket_resolved', { status: 'redeemed' }, null, 'A cost ticket has paid for its call'],
 ])('of %s %j, a claim that is %s, the title is: %s', (kind, payload, claim_status, title) => {
   expect(textOf(kind, 1, [{ ...notice(payload), claim_status }]).title).toBe(title);
+});
+
+test.each([
+  ['open', 'A request waits for approval'],
+  ['denied', 'A cost ticket was denied'],
+  ['approved', 'A cost ticket was approved'],
+  ['redeemed', 'A cost ticket has paid for its call'],
+  ['expired', 'A cost ticket has expired'],
+])('of a ticket that is %s by the time of the message, it says: %s', (ticket_status, title) => {
+  const then = { ...notice({ status: 'open' }), ticket_status };
+  const text = textOf('ticket_created', 1, [then]);
+  expect(text.title).toBe(title);
+  expect(text.facts).toContainEqual({ label: 'Status', value: ticket_status });
+});
+
+test('of many requests it says that none waits only if that is known of each', () => {
+  const some = (...all: string[]) => all.map((ticket_status) => ({ ...notice({}), ticket_status }));
+  const told = (count: number, all: FullNotice[]) => textOf('ticket_created', count, all).title;
+  expect(told(2, some('denied', 'expired'))).toBe('2 requests asked for approval, and none waits');
+  expect(told(2, some('denied', 'open'))).toBe('2 requests wait for approval');
+  expect(told(3, some('denied', 'expired'))).toBe('3 requests wait for approval');
 });
 
 test.each<[MessageKind, FullNotice['payload'], string]>([
