@@ -135,3 +135,52 @@ where e.state <> 'dropped' and exists (
   select 1 from generate_series((select min(q.day) from spend_days q where q.edition = e.edition)::timestamp,
     (select max(q.day) from spend_days q where q.edition = e.edition)::timestamp, interval '1 day') as g (midnight)
   where ((g.midnight at time zone e.time_zone) - interval '1 second') at time zone e.time_zone >= g.midnight);
+
+-- Puts the waiting notices of a destination into messages: each into its own, but of a kind that has over 10 in 10 seconds into one.
+-- Returns how many milliseconds those that still wait for their 10 seconds have; null if none does.
+create or replace function gather_notices(p_destination_id text) returns double precision language plpgsql as $$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_kind text;
+  v_ids text[];
+  v_oldest timestamptz;
+  v_recent bigint;
+  v_until timestamptz;
+  v_next timestamptz;
+begin
+  for v_kind, v_ids, v_oldest in
+    select n.kind, array_agg(n.id order by n.id), min(n.created_at) from notices n
+    where n.destination_id = p_destination_id and n.message_id is null group by n.kind order by min(n.id)
+  loop
+    select coalesce(sum(m.notice_count), 0), max(m.created_at) + interval '10 seconds' into v_recent, v_until
+    from notice_messages m
+    where m.destination_id = p_destination_id and m.kind = v_kind and m.created_at > v_now - interval '10 seconds'
+      and m.id > 'msg_' || lpad(to_hex((extract(epoch from v_now - interval '1 minute') * 1000)::bigint), 12, '0');
+    if v_recent + cardinality(v_ids) <= 10 then
+      perform message_of(p_destination_id, v_kind, array[i]) from unnest(v_ids) as i;
+    elsif v_recent = 0 or v_oldest <= v_now - interval '10 seconds' then
+      perform message_of(p_destination_id, v_kind, v_ids);
+    else
+      v_next := least(v_next, v_until, v_oldest + interval '10 seconds');
+    end if;
+  end loop;
+  return case when v_next is not null then greatest(0, extract(epoch from v_next - clock_timestamp()) * 1000) end;
+end $$;
+
+-- A threshold that is set above the balance is crossed by that. A threshold for all is no news of a wallet that never had money, nor
+-- is any of one whose person or team is gone.
+create or replace function tell_low_wallets(p_org_id text, p_wallet_id text, p_before_nanos bigint,
+  p_after_nanos bigint)
+returns void language sql as $$
+  select append_event(w.org_id, 'wallet.balance_low', jsonb_build_object('wallet_id', w.id, 'owner_type', w.owner_type,
+    'currency', w.currency, 'balance_nanos', w.balance_nanos::text, 'reserved_nanos', w.reserved_nanos::text,
+    'threshold_nanos', p_after_nanos::text, 'by_threshold', true))
+  from wallets w
+  where w.org_id = p_org_id and (w.id = p_wallet_id or (p_wallet_id is null and w.low_balance_threshold_nanos is null
+      and (w.seq > 0 or w.owner_type = 'organization')))
+    and (w.owner_type <> 'team' or exists (select 1 from teams o where o.id = w.owner_team_id and o.archived_at is null))
+    and (w.owner_type <> 'user' or exists (select 1 from memberships o where o.org_id = w.org_id and o.user_id = w.owner_user_id
+      and o.archived_at is null))
+    and w.balance_nanos + w.reserved_nanos < p_after_nanos
+    and not coalesce(w.balance_nanos + w.reserved_nanos < p_before_nanos, false)
+$$;

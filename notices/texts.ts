@@ -105,11 +105,12 @@ function factsOf(kind: MessageKind, notice: FullNotice) {
     .map(({ label, value }) => ({ label, value: oneLine(value) }));
 }
 
-/** Of many: whom they are of, the first ten. */
+/** Of many: whom or what they are of, the first ten. */
 function spread(notices: readonly FullNotice[]): Text['facts'] {
   const counts = new Map<string, number>();
-  for (const { user_name, org_name } of notices) {
-    const name = oneLine(user_name ?? org_name ?? 'nobody');
+  for (const { owner_name, user_name, org_name, payload } of notices) {
+    const thing = shown('', payload.name ?? payload.host, '');
+    const name = oneLine(owner_name ?? user_name ?? thing ?? org_name ?? 'nobody');
     counts.set(name, (counts.get(name) ?? 0) + 1);
   }
   return [...counts].slice(0, 10).map(([label, count]) => ({ label, value: String(count) }));

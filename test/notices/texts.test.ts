@@ -38,6 +38,22 @@ test.each([
   expect(toldOf({ estimated_cost_nanos }, 'Estimated cost')).toBe(told);
 });
 
+test('many of a kind are told by whom or what they are of', () => {
+  const facts = (kind: MessageKind, all: Partial<FullNotice>[]) => {
+    const notices = all.map((one) => ({ ...notice({}), user_name: null, ...one }));
+    return textOf(kind, all.length, notices).facts;
+  };
+  expect(
+    facts('balance_low', [{ owner_name: 'Ann' }, { owner_name: 'Bob' }, { owner_name: 'Ann' }, {}]),
+  ).toEqual([
+    { label: 'Ann', value: '2' },
+    { label: 'Bob', value: '1' },
+    { label: 'Org', value: '1' },
+  ]);
+  const keys = ['k1', 'k2'].map((name) => ({ payload: { name } }));
+  expect(facts('key_expiring', keys).map(({ label }) => label)).toEqual(['k1', 'k2']);
+});
+
 test('whose budget it is and who decided are named', () => {
   const facts = (payload: FullNotice['payload'], names: Partial<FullNotice>) =>
     textOf('budget_threshold', 1, [{ ...notice(payload), ...names }]).facts;
