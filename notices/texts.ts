@@ -1,6 +1,7 @@
 import { decimalText } from '../domain/money';
 import type { FullNotice } from '../domain/notices/full-notices';
 import type { MessageKind } from '../domain/notices/kinds';
+import { cut } from '../domain/texts';
 import { disputeStatus, isClosed, titleOf } from './titles';
 
 /** What is written of a message, before a channel gives it its form. */
@@ -132,8 +133,13 @@ function shown(key: string, value: unknown, currency: string): string | null {
     : text;
 }
 
-/** A text without line breaks and control characters: it can end no header and begin no line. */
+// Breaks and control characters, and marks that turn the direction of what is written around them.
+const unwanted = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]+/gu;
+
+/**
+ * A text without line breaks, control characters and marks of direction: it can end no header, begin
+ * no line and turn no other text around. Its end may be cut, between characters as people see them.
+ */
 export function oneLine(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what is taken out
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]+/g, ' ').slice(0, VALUE_LENGTH_MAX);
+  return cut(text.replace(unwanted, ' '), VALUE_LENGTH_MAX);
 }

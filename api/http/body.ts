@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { Context } from 'koa';
 import getRawBody from 'raw-body';
 import { AppError, isAppError } from '../../domain/errors';
-import { isKept } from '../../domain/texts';
+import { cut, isKept } from '../../domain/texts';
 
 /** How large a body may be. */
 interface Bounds {
@@ -130,7 +130,7 @@ const NAME_SHOWN_CHARACTERS = 64;
 function addName(names: Set<string>, text: string): void {
   const name = text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1);
   if (names.has(name)) {
-    const param = name.slice(0, NAME_SHOWN_CHARACTERS);
+    const param = cut(name, NAME_SHOWN_CHARACTERS);
     throw new AppError('invalid_request', `The body names "${param}" twice.`, { param });
   }
   names.add(name);

@@ -1,6 +1,6 @@
 import { AppError, isAppError } from '../errors';
 import { type Db, many, maybe } from '../sql';
-import { isEmail, isKept, keepable } from '../texts';
+import { cut, isEmail, isKept, keepable } from '../texts';
 import { applyGroups } from './group-grants';
 import { idOf, requireRoom } from './identities';
 import { SUBJECT_MAX } from './identity';
@@ -246,7 +246,7 @@ async function createMember(trx: Db, issuer: Issuer, claims: Claims): Promise<vo
     );
   const shown = [name, preferred_username].find((one) => typeof one === 'string' && one !== '');
   const person = {
-    name: keepable(String(shown ?? email)).slice(0, NAME_MAX),
+    name: cut(keepable(String(shown ?? email)), NAME_MAX),
     email,
     role: 'member' as const,
   };

@@ -1,6 +1,6 @@
 import type { Metadata } from '../ledger/price-lists';
 import type { Db } from '../sql';
-import { isKept } from '../texts';
+import { cut, isKept } from '../texts';
 import type { Catalog, ListedPrice, Listing, Source } from './catalogs/catalog';
 import { agree, isBillable, multiplied, wordsOf } from './listed';
 import { sellerOf } from './sellers';
@@ -188,7 +188,7 @@ function rowOf(
       ...{ from, price: inOurs(price) },
     })),
     metadata: Object.assign({}, ...[...found].reverse().map((each) => each.listing.metadata)),
-    doubts: doubts.slice(0, DOUBTS_MAX).map((doubt) => doubt.slice(0, DOUBT_CHARACTERS_MAX)),
+    doubts: doubts.slice(0, DOUBTS_MAX).map((doubt) => cut(doubt, DOUBT_CHARACTERS_MAX)),
     lost: listing.lost.slice(0, DOUBTS_MAX),
   };
 }

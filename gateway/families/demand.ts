@@ -1,5 +1,6 @@
 import type { Fees, Some } from '../../domain/ledger/calls';
 import type { Amount } from '../../domain/ledger/price-lists';
+import { cut } from '../../domain/texts';
 import { type Body, countOf, isObject, listOf, stringOf } from '../wire/values';
 import { wrong } from './input';
 
@@ -184,7 +185,7 @@ export function addTools(
     const type = stringOf(tool.type);
     const rule = known.get(type) ?? known.get(undated(type));
     if (rule === undefined)
-      throw wrong(param, `There is no price here for tools of the type "${type.slice(0, 64)}".`);
+      throw wrong(param, `There is no price here for tools of the type "${cut(type, 64)}".`);
     rule(tool, demand, param, body);
   }
 }

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../../domain/errors';
+import { cut } from '../../domain/texts';
 import { isObject } from '../wire/values';
 import { isModern, type Message, type Messages } from './messages';
 
@@ -62,7 +63,7 @@ function check(name: string, headers: IncomingHttpHeaders, told: string, is_want
 }
 
 function shown(value: string): string {
-  return JSON.stringify(value.slice(0, SHOWN_CHARACTERS));
+  return JSON.stringify(cut(value, SHOWN_CHARACTERS));
 }
 
 const sentinel = /^=\?base64\?((?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?)\?=$/;

@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { AppError } from '../../domain/errors';
+import { cut } from '../../domain/texts';
 
 const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i;
 
@@ -32,7 +33,7 @@ function hostOf(origin: string): string {
 const SHOWN_CHARACTERS = 100;
 
 function shown(text: string): string {
-  return text.slice(0, SHOWN_CHARACTERS);
+  return cut(text, SHOWN_CHARACTERS);
 }
 
 function refused(message: string): AppError {

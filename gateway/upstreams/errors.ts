@@ -1,5 +1,6 @@
 import { brotliDecompressSync, gunzipSync, inflateSync } from 'node:zlib';
 import { AppError } from '../../domain/errors';
+import { cut } from '../../domain/texts';
 import { isObject, objectIn, stringOf } from '../wire/values';
 import type { Failure } from './failures';
 import { type LimitTold, limitTold, retryAfter } from './retry';
@@ -104,7 +105,7 @@ export function ownKeyRefused(
   { status, message }: Pick<Failure, 'status' | 'message'>,
   limit: LimitTold = limitTold({}),
 ): AppError {
-  const said = message === '' ? `answered ${status}` : `said: ${message.slice(0, SAID_CHARACTERS)}`;
+  const said = message === '' ? `answered ${status}` : `said: ${cut(message, SAID_CHARACTERS)}`;
   const is_passing = status === 429;
   return new AppError(
     'provider_key_refused',

@@ -1,4 +1,5 @@
 import { AppError } from '../../domain/errors';
+import { cut } from '../../domain/texts';
 import { type Member, membersOf, type Spans, valueEnd } from './scan';
 
 const KEY_SHOWN_CHARACTERS = 64;
@@ -128,7 +129,7 @@ export function folded(key: string): string {
 }
 
 function misspelled(key: string, name: string): AppError {
-  const param = key.slice(0, KEY_SHOWN_CHARACTERS);
+  const param = cut(key, KEY_SHOWN_CHARACTERS);
   return new AppError(
     'invalid_request',
     `The body names "${param}", which may be taken for "${name}": write "${name}", or leave it out.`,

@@ -1,7 +1,7 @@
 import type { FullNotice } from '../../domain/notices/full-notices';
 import type { MessageKind } from '../../domain/notices/kinds';
 import { slackMessage, teamsMessage } from '../../notices/chat';
-import { textOf } from '../../notices/texts';
+import { oneLine, textOf } from '../../notices/texts';
 
 const notice = (payload: FullNotice['payload']): FullNotice => ({
   id: 'ntc_1',
@@ -177,4 +177,16 @@ test('Teams shows a name with the marks of HTML as it was written', () => {
   const facts = [{ label: 'Person', value: '<at>R&D</at> &lt;b&gt;' }];
   const shown = JSON.stringify(teamsMessage({ title: 't', facts, links: [] }));
   expect(shown).toContain('&lt;at\\\\>R&D&lt;/at\\\\> &amp;lt;b&amp;gt;');
+});
+
+const family = '\u{1f469}\u200d\u{1f469}\u200d\u{1f467}';
+
+test.each([
+  ['a break and control characters', 'a\r\n\u0000b\u2028c\u0085d', 'a b c d'],
+  ['marks that turn what follows around', 'a\u202eb\u2066c\u2069d\u202ae', 'a b c d e'],
+  ['half an emoji at the cut', `${'a'.repeat(299)}\u{1f600}`, 'a'.repeat(299)],
+  ['a part of a family at the cut', `${'a'.repeat(295)}${family}`, 'a'.repeat(295)],
+  ['cut before an emoji that fits', `${'a'.repeat(298)}\u{1f600}b`, `${'a'.repeat(298)}\u{1f600}`],
+])('one line has no %s', (_, text, line) => {
+  expect(oneLine(text)).toBe(line);
 });

@@ -1,4 +1,5 @@
 import type { Amount, Metadata } from '../../ledger/price-lists';
+import { cut } from '../../texts';
 
 /** Amounts as exact decimal text: USD per million tokens, or per unit. */
 export type Listed = { [name in Amount]?: string };
@@ -54,7 +55,7 @@ export function noPrice(): ListedPrice {
 /** What a catalog says in place of an amount, for a person: its beginning. */
 export function shownValue(value: unknown): string {
   try {
-    return String(JSON.stringify(value)).slice(0, SHOWN_CHARACTERS);
+    return cut(String(JSON.stringify(value)), SHOWN_CHARACTERS);
   } catch {
     return 'more than can be shown';
   }
@@ -119,7 +120,7 @@ function cleanedMetadata(given: Metadata): Metadata {
       ? { deprecation_date }
       : {}),
     ...(typeof successor === 'string' && successor !== ''
-      ? { successor: successor.slice(0, 200) }
+      ? { successor: cut(successor, 200) }
       : {}),
     ...(reasoning === true ? { reasoning } : {}),
   };
@@ -134,6 +135,6 @@ function words(given: unknown, most: number): string[] {
   if (!Array.isArray(given)) return [];
   return given
     .filter((one): one is string => typeof one === 'string' && one !== '')
-    .map((one) => one.slice(0, NAME_MAX))
+    .map((one) => cut(one, NAME_MAX))
     .slice(0, most);
 }

@@ -1,3 +1,4 @@
+import { cut } from '../../../domain/texts';
 import { type Body, isObject, stringOf } from '../../wire/values';
 import { wrong } from '../input';
 
@@ -85,7 +86,7 @@ const SHOWN_CHARACTERS = 64;
 
 /** As much of a client's text as an error repeats. */
 export function shown(value: unknown): string {
-  return stringOf(value).slice(0, SHOWN_CHARACTERS);
+  return cut(stringOf(value), SHOWN_CHARACTERS);
 }
 
 /** The refusal of what the other wire has no word for. */
