@@ -95,12 +95,24 @@ async function send(sending: Sending, message: messages.TakenMessage): Promise<m
   }
   const text = textOf(message.kind, message.notice_count, notices);
   text.links = await linksOf(sending, message, notices);
-  if (to.channel === 'email')
-    return sendMail({ id: message.id, addresses: to.addresses, ...text }, ways.mail);
+  if (to.channel === 'email') return mailTo(sending, message, text);
   if (!ways.chat_hosts.includes(new URL(to.url).hostname))
     return failed('The operator lets nothing be sent to this host: NOTICE_CHAT_HOSTS.');
   const body = to.channel === 'slack' ? slackMessage(text) : teamsMessage(text);
   return post({ url: to.url, body: JSON.stringify(body) }, ways);
+}
+
+/** To all recipients, or to those alone who were put off while others were told. */
+async function mailTo(
+  { ways, to }: Sending,
+  { id, put_off, refused }: messages.TakenMessage,
+  text: Text,
+): Promise<messages.Outcome> {
+  const late = put_off?.map((address) => address.toLowerCase());
+  const addresses = to.addresses.filter((one) => late?.includes(one.toLowerCase()) ?? true);
+  // They have been taken out meanwhile.
+  if (late && addresses.length === 0) return { outcome: 'delivered', status: null, error: null };
+  return sendMail({ id, addresses, refused: refused ?? [], ...text }, ways.mail);
 }
 
 /** The page of a ticket or of all. What stands behind # reaches no server and no log. */

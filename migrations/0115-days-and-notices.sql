@@ -184,3 +184,10 @@ returns void language sql as $$
     and w.balance_nanos + w.reserved_nanos < p_after_nanos
     and not coalesce(w.balance_nanos + w.reserved_nanos < p_before_nanos, false)
 $$;
+
+-- Of several recipients a mail server may take some, refuse some for good and put others off.
+alter table notice_messages
+  -- Who is still to be told, after a try that told others; null: everybody.
+  add column put_off text[],
+  -- Who was refused for good in that try.
+  add column refused text[];

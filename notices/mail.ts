@@ -17,11 +17,17 @@ interface Mail extends Text {
   /** The message's id: a mail that is sent twice has one name. */
   id: string;
   addresses: readonly string[];
+  /** Who was refused for good in an earlier try, which told others. */
+  refused?: readonly string[] | undefined;
 }
 
-/** Sends one mail; within 10 s it is taken over, or was not sent. Never throws. */
+/**
+ * Sends one mail; within 10 s it is taken over, or was not sent. If the server takes it for some and
+ * puts others off (a 4xx, as servers do that know nobody yet), it is `refused` with those as
+ * `put_off`: the next try is for them alone. Never throws.
+ */
 export async function sendMail(
-  { id, addresses, ...text }: Mail,
+  { id, addresses, refused = [], ...text }: Mail,
   server: MailServer | undefined,
 ): Promise<Outcome> {
   if (server === undefined) return failed('The operator has set no mail server: NOTICE_SMTP_URL.');
@@ -38,7 +44,7 @@ export async function sendMail(
   } as never);
   const signal = AbortSignal.timeout(TIME_MS);
   try {
-    const { rejected } = await transport.sendMail({
+    const sent = await transport.sendMail({
       from: server.from,
       to: addresses.map((address) => ({ name: '', address })),
       messageId: `<${id}@notices.svc>`,
@@ -47,7 +53,7 @@ export async function sendMail(
       html: htmlText(text),
       signal,
     });
-    return { outcome: 'delivered', status: 250, error: notTold(rejected) };
+    return outcomeOf(sent, refused);
   } catch (error) {
     const { responseCode: status } = error as { responseCode?: number };
     if (signal.aborted) return failed('The mail server did not take it within 10 seconds.');
@@ -59,10 +65,28 @@ export async function sendMail(
   }
 }
 
+interface Sent {
+  rejectedErrors?:
+    | { recipient?: string | undefined; responseCode?: number | undefined }[]
+    | undefined;
+}
+
 /** Of several recipients a server may take some: the log names those who were not told. */
-function notTold(rejected: readonly (string | { address: string })[]): string | null {
-  const addresses = rejected.map((one) => (typeof one === 'string' ? one : one.address));
-  return addresses.length === 0 ? null : `The mail server refused ${addresses.join(', ')}.`;
+function outcomeOf({ rejectedErrors = [] }: Sent, refused_before: readonly string[]): Outcome {
+  const addressesOf = (some: typeof rejectedErrors) => some.map(({ recipient = '' }) => recipient);
+  const late = rejectedErrors.filter(({ responseCode = 0 }) => responseCode < 500);
+  const put_off = addressesOf(late);
+  const last = rejectedErrors.filter((one) => !late.includes(one));
+  const refused = [...refused_before, ...addressesOf(last)];
+  const words = [
+    refused.length > 0 && `The mail server refused ${refused.join(', ')}.`,
+    put_off.length > 0 && `The mail server put off ${put_off.join(', ')}.`,
+  ].filter(Boolean);
+  const error = words.length > 0 ? words.join(' ') : null;
+  const [first] = late;
+  if (first === undefined) return { outcome: 'delivered', status: 250, error };
+  const status = first.responseCode ?? null;
+  return { outcome: 'refused', status, error, left: { put_off, refused } };
 }
 
 function plainText({ title, facts, links }: Text): string {

@@ -63,7 +63,7 @@ export async function replay(trx: Db, id: string, owner: Owner): Promise<Message
   const message = await maybe<Message>(
     trx,
     `update notice_messages m set status = 'waiting', attempts = 0, next_at = clock_timestamp(), replayed_at = clock_timestamp(),
-       give_up_at = clock_timestamp() + interval '24 hours', delivered_at = null
+       give_up_at = clock_timestamp() + interval '24 hours', delivered_at = null, put_off = null, refused = null
      where m.id = :id and not (m.status = 'waiting' and m.replayed_at is not null) returning ${columns}`,
     { id },
   );

@@ -41,6 +41,10 @@ export interface Notice {
 /** A message that was taken for sending. */
 export interface TakenMessage extends Message {
   recipient_id: string | null;
+  /** Who is still to be told by mail, after a try that told others; null: everybody. */
+  put_off: string[] | null;
+  /** Who was refused for good in that try. */
+  refused: string[] | null;
 }
 
 /** A message's columns, of `notice_messages m`. */
@@ -132,7 +136,7 @@ export async function take(
   });
   return many<TakenMessage>(
     db,
-    `select ${columns}, m.recipient_id from take_notices(:destination_id, :lease_s) as m`,
+    `select ${columns}, m.recipient_id, m.put_off, m.refused from take_notices(:destination_id, :lease_s) as m`,
     { destination_id, lease_s },
   );
 }
@@ -143,15 +147,24 @@ export interface Outcome {
   outcome: 'delivered' | 'refused' | 'failed' | 'gone';
   status: number | null;
   error: string | null;
+  /** Of a mail that some of its recipients got: who is put off, and who is refused for good. */
+  left?: { put_off: string[]; refused: string[] };
 }
 
 /** Records how a try went. */
 export async function sent(
   db: Db,
   message_id: string,
-  { outcome, status, error }: Outcome,
+  { outcome, status, error, left }: Outcome,
   first_pause_ms: number,
 ): Promise<void> {
+  // First: whoever has been told is not told again, if this breaks off.
+  if (left)
+    await many(
+      db,
+      'update notice_messages set put_off = :put_off::text[], refused = :refused::text[] where id = :message_id',
+      { message_id, ...left },
+    );
   await many(db, 'select note_sent(:message_id, :outcome, :status, :error, :first_pause_ms)', {
     message_id,
     outcome: outcome === 'gone' ? 'failed' : outcome,

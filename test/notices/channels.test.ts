@@ -242,3 +242,35 @@ test('an address gets no more than five codes an hour, however often it is taken
   await many(world.db, `update notice_codes set sent_at = sent_at - interval '61 minutes'`, {});
   expect((await add(one.id)).status).toBe(201);
 });
+
+test('whoever a mail server puts off is told later, and nobody twice', async () => {
+  const tenant = await makeTenant(world.db);
+  const key = tenant.owner_key;
+  const { id } = await makeDestination(world, key, { channel: 'email' });
+  const tag = randomUUID();
+  const [late, prompt] = [`late-${tag}@example.com`, `prompt-${tag}@example.com`];
+  for (const address of [late, prompt])
+    await many(
+      world.db,
+      `insert into notice_recipients (destination_id, address, confirmed_at) values (:id, :address, clock_timestamp())`,
+      { id, address },
+    );
+  world.receiver.addFault({ path: `mail to ${late}`, answer: 'error', status: 451 });
+  await makeShort(world, 100, {}, tenant);
+  const log = `/v1/notice-messages?destination_id=${id}`;
+  const message = await present(async () => {
+    const { messages } = (await world.call('get', log, { key })).body;
+    return messages[0]?.status === 'delivered' ? messages[0] : undefined;
+  });
+  expect(message).toMatchObject({ attempts: 2, last_status: 250, last_error: null });
+  const told = () =>
+    arrived('mail')
+      .map(({ headers }) => headers.to)
+      .filter((to) => to?.includes(late) || to?.includes(prompt));
+  expect(told()).toEqual([[prompt], [late]]);
+  // Once more by hand is for both.
+  const replay = `/v1/notice-messages/${message.id}/replay`;
+  expect((await world.call('post', replay, { key })).status).toBe(200);
+  await present(() => told()[2]);
+  expect(new Set(told()[2])).toEqual(new Set([late, prompt]));
+});

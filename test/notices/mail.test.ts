@@ -62,6 +62,23 @@ test('of two recipients one that is refused is named, and the other is told', as
   expect(receiver.arrivals[0]?.headers.to).toEqual(['b@example.com']);
 });
 
+test('of three recipients the one who is put off is named apart from the one who is refused', async () => {
+  receiver.addFault({ path: 'mail to a@example.com', answer: 'error', status: 550 });
+  receiver.addFault({ path: 'mail to b@example.com', answer: 'error', status: 451 });
+  const all = ['a@example.com', 'b@example.com', 'c@example.com'];
+  expect(await sendMail(letter(...all), server)).toEqual({
+    ...{ outcome: 'refused', status: 451 },
+    error: 'The mail server refused a@example.com. The mail server put off b@example.com.',
+    left: { put_off: ['b@example.com'], refused: ['a@example.com'] },
+  });
+  expect(receiver.arrivals[0]?.headers.to).toEqual(['c@example.com']);
+  // The log still says who was refused, once the other is told.
+  const again = { ...letter('b@example.com'), refused: ['a@example.com'] };
+  expect(await sendMail(again, server)).toEqual({
+    ...{ outcome: 'delivered', status: 250, error: 'The mail server refused a@example.com.' },
+  });
+});
+
 test.each([
   [421, 'failed'],
   [451, 'failed'],
