@@ -92,9 +92,11 @@ async function followedBy(
   return { ...filter, visible: events.memberTypes, own: { user_id, led_teams } };
 }
 
-function visibleTo(principal: Principal): readonly string[] {
-  const sees_all = isPlatformAdmin(principal) || principal.scopes.includes('events:read');
-  return sees_all ? events.types : events.billingTypes;
+/** The types of events that a caller may read; none without a permission for it. */
+export function visibleTo(principal: Principal): readonly string[] {
+  const { scopes } = principal;
+  if (isPlatformAdmin(principal) || scopes.includes('events:read')) return events.types;
+  return scopes.includes('org:billing') ? events.billingTypes : [];
 }
 
 function shownTo(principal: Principal, event: events.Event): events.Event {

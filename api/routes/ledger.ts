@@ -10,6 +10,7 @@ import * as shared from '../answers/shared';
 import { member, permission, platformAdmin } from '../http/access';
 import { id, instant, ledgerPage, listParts } from '../http/fields';
 import { type Ctx, route } from '../http/route';
+import { visibleTo } from './events';
 import { found, viewer } from './wallets';
 
 const one = z.strictObject({ id });
@@ -114,5 +115,7 @@ async function listHolds(ctx: Ctx, { id: wallet_id, status: _, ...part }: z.infe
 async function showRequest(ctx: Ctx, { id: request_id, org_id }: z.infer<typeof request>) {
   const { db, principal } = ctx;
   const looking = await viewer(db, principal, org_id);
-  return storyOf(db, request_id, { ...looking, is_platform: isPlatformAdmin(principal) });
+  const event_types = visibleTo(principal);
+  const is_platform = isPlatformAdmin(principal);
+  return storyOf(db, request_id, { ...looking, is_platform, event_types });
 }

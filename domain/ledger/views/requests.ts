@@ -1,6 +1,6 @@
 import { AppError } from '../../errors';
 import { forOrganization } from '../../event-readers';
-import { type Db, many, maybe } from '../../sql';
+import { type Db, many, maybe, one } from '../../sql';
 import type { FrozenKey } from '../calls';
 import { linesOfOne, type PriceLine } from '../price-sheet';
 import type { Viewer } from '../wallets';
@@ -85,12 +85,13 @@ type Reserved = Omit<
 
 /**
  * The story of a call by its request_id. Throws `not_found` unless the viewer bills, made the call
- * or leads the team that it was made for.
+ * or leads the team that it was made for. A call that was refused before it held or opened a ticket
+ * has events alone: it is found by whoever may read one of their types, `event_types`.
  */
 export async function storyOf(
   db: Db,
   request_id: string,
-  viewer: Viewer & { is_platform?: boolean },
+  viewer: Viewer & { is_platform?: boolean; event_types?: readonly string[] },
 ): Promise<RequestStory> {
   const bindings = { request_id, org_id: viewer.org_id, ...seenBy(viewer) };
   const call = await maybe<Reserved>(
@@ -105,9 +106,13 @@ export async function storyOf(
     bindings,
   );
   const ticket = await ticketOf(db, bindings, call?.cost_ticket_id ?? null);
-  if (call === undefined) return storyOfTicket(db, viewer.org_id, request_id, ticket);
+  const { is_platform = false, event_types = [] } = viewer;
+  if (call === undefined) {
+    const of = { org_id: viewer.org_id, request_id, is_platform };
+    if (ticket === undefined) return storyOfEvents(db, of, event_types);
+    return storyOfTicket(ticket, request_id, await eventsOf(db, of));
+  }
   const { id, org_id, provider_cost_usd, provider_key_id } = call;
-  const { is_platform = false } = viewer;
   return {
     ...askedIn(call),
     hold: holdOf(call),
@@ -187,40 +192,67 @@ function shownTicket(ticket: TicketRow): Ticket {
 }
 
 /** A call that was refused for want of money or room, and never held. */
-async function storyOfTicket(
-  db: Db,
-  org_id: string,
+function storyOfTicket(
+  ticket: TicketRow,
   request_id: string,
-  ticket: TicketRow | undefined,
-): Promise<RequestStory> {
-  if (ticket === undefined)
-    throw new AppError('not_found', 'No request was found under this id.', { param: 'id' });
+  events: RequestStory['events'],
+): RequestStory {
   const { created_at, user_id, team_id, key_id, agent_id, session_id, tags } = ticket;
   const { family, provider, model } = ticket;
-  const unserved = { settled_provider: null, settled_model: null, provider_key_id: null };
-  const none = { ...unserved, price_factor: null, fallbacks: null, own_keys: null, usage: null };
   return {
-    ...{ request_id, created_at, status: null, outcome: null, user_id, team_id, key_id, agent_id },
-    ...{ session_id, tags, family, provider, model, ...none, usage_source: null, hold: null },
-    cost_ticket: shownTicket(ticket),
-    price_lines: [],
-    provider_cost_usd: null,
-    settlement: null,
-    transactions: [],
-    events: await eventsOf(db, { org_id, request_id, is_platform: false }),
+    ...unheld,
+    ...{ request_id, created_at, user_id, team_id, key_id, agent_id, session_id, tags },
+    ...{ family, provider, model, cost_ticket: shownTicket(ticket), events },
   };
 }
 
+/** A call that was refused before money was asked for: by a limit, a policy or its own form. */
+async function storyOfEvents(
+  db: Db,
+  of: EventsOf,
+  event_types: readonly string[],
+): Promise<RequestStory> {
+  const { org_id, request_id } = of;
+  // Whoever may not see its hold or ticket is not told that it had none.
+  const { is_charged } = await one<{ is_charged: boolean }>(
+    db,
+    `select exists (select 1 from reservations r where r.org_id = :org_id and r.request_id = :request_id)
+       or exists (select 1 from ticket_waiters w where w.org_id = :org_id and w.request_id = :request_id)
+       or exists (select 1 from events e where e.org_id = :org_id and e.request_id = :request_id
+         and e.payload ->> 'cost_ticket_id' is not null) as is_charged`,
+    { org_id, request_id },
+  );
+  const events = is_charged ? [] : await eventsOf(db, of, event_types);
+  const [first] = events;
+  if (first === undefined)
+    throw new AppError('not_found', 'No request was found under this id.', { param: 'id' });
+  return { ...unheld, request_id, created_at: first.created_at, events };
+}
+
+const unheld = {
+  ...{ status: null, outcome: null, user_id: null, team_id: null, key_id: null, agent_id: null },
+  ...{ session_id: null, tags: null, family: null, provider: null, model: null },
+  ...{ settled_provider: null, settled_model: null, fallbacks: null, own_keys: null },
+  ...{ provider_key_id: null, price_factor: null, hold: null, cost_ticket: null, usage: null },
+  ...{ usage_source: null, price_lines: [], provider_cost_usd: null, settlement: null },
+  transactions: [],
+};
+
 const EVENTS_MAX = 50;
 
-async function eventsOf(
-  db: Db,
-  { is_platform, ...of }: { org_id: string; request_id: string; is_platform: boolean },
-) {
+interface EventsOf {
+  org_id: string;
+  request_id: string;
+  is_platform: boolean;
+}
+
+/** The events of a call, oldest first: all, or those of some types. */
+async function eventsOf(db: Db, { is_platform, ...of }: EventsOf, event_types?: readonly string[]) {
   const rows = await many<RequestStory['events'][number]>(
     db,
-    `select id, type, created_at, payload from events where request_id = :request_id and org_id = :org_id order by id limit :limit`,
-    { ...of, limit: EVENTS_MAX },
+    `select id, type, created_at, payload from events where request_id = :request_id and org_id = :org_id
+       and (:types::text[] is null or type = any(:types::text[])) order by id limit :limit`,
+    { ...of, types: event_types ? [...event_types] : null, limit: EVENTS_MAX },
   );
   return is_platform ? rows : rows.map(forOrganization);
 }

@@ -11,8 +11,9 @@ import {
   startApi,
   type Tenant,
 } from '../../support/api';
-import { makeKeyId } from '../../support/keys';
-import { credit, makePrice, reserveBody } from '../../support/ledger';
+import { gatewayToken, makeKey, makeKeyId } from '../../support/keys';
+import { credit, makePrice, reserveBody, settleBody, TOKEN } from '../../support/ledger';
+import { bodyHash, redeem } from '../../support/tickets';
 
 let db: Db;
 let call: CallApi;
@@ -136,6 +137,16 @@ test('parts follow each other by cursors, and one of another list is refused', a
   }
 });
 
+const NANO = 10n ** 9n;
+
+/** The sum of the amounts of price lines, exactly, in billionths of a nano. */
+function attosIn(lines: readonly { amount: string }[]): bigint {
+  return lines.reduce((sum, { amount }) => {
+    const [, units = '', fraction = ''] = /^(\d+)(?:\.(\d{1,18}))?$/.exec(amount) ?? [];
+    return sum + BigInt(units + fraction.padEnd(18, '0'));
+  }, 0n);
+}
+
 test("one call's story: its lines add up to its cost, and its entries are there", async () => {
   const story = (key: string, id = request_id) => call('get', `/v1/requests/${id}`, { key });
   const { status, body } = await story(tenant.member_key);
@@ -148,11 +159,7 @@ test("one call's story: its lines add up to its cost, and its entries are there"
     settlement: { actual_cost: 3e-6, currency: 'USD' },
     events: [{ type: 'request.completed', payload: { attempts: 2 } }],
   });
-  const sum = body.price_lines.reduce(
-    (all: number, { amount }: { amount: string }) => all + Number(amount),
-    0,
-  );
-  expect(sum).toBeCloseTo(3e-6, 12);
+  expect(attosIn(body.price_lines)).toBe(3n * TOKEN * NANO);
   expect(body.transactions.map(({ type }: { type: string }) => type)).toEqual([
     'reservation',
     'settlement',
@@ -172,4 +179,67 @@ test('a wallet is shown alone, with its open holds', async () => {
     reservations: [{ user_id: tenant.member_id, reserved_amount: 7e-6, status: 'open' }],
     total: 1,
   });
+});
+
+test('the story of a call that its ticket paid for: lines that add up exactly, ticket and entries', async () => {
+  const short = await makeTenant(db);
+  const { org_id, wallet_id, owner_key: key } = short;
+  const machine = await gatewayToken(db);
+  const body = { ...reserveBody(org_id, 7), request_body_hash: bodyHash() };
+  const path = '/v1/gateway/wallets/reserve';
+  const refused = await call('post', path, { key: machine, body });
+  expect(refused.status).toBe(402);
+  const ticket_id = refused.body.cost_ticket.id;
+  await credit(db, org_id, wallet_id, 100n * TOKEN);
+  const held = await redeem(call, machine, {
+    ...{ org_id, ticket_id, request_id: body.request_id, body },
+  });
+  expect(held.status).toBe(200);
+  await lanes.settle(settleBody(org_id, held.body.reservation_id, 5));
+
+  const story = (await call('get', `/v1/requests/${body.request_id}`, { key })).body;
+  expect(story).toMatchObject({
+    ...{ status: 'settled', outcome: 'completed', usage: { prompt_tokens: 5 } },
+    cost_ticket: { id: ticket_id, status: 'redeemed' },
+    hold: { reservation_id: held.body.reservation_id, reserved_amount: 7e-6 },
+    settlement: { actual_cost: 5e-6 },
+  });
+  expect(attosIn(story.price_lines)).toBe(5n * TOKEN * NANO);
+  const amounts = story.transactions.map((one: { amount: number }) => one.amount);
+  expect(amounts).toEqual([-7e-6, 2e-6]);
+});
+
+test('a call that was refused before it held anything has its events, for those who may read them', async () => {
+  const { org_id, owner_key, billing_key, member_key } = tenant;
+  const id = randomUUID();
+  for (const [n, type] of ['rate_limit.exceeded', 'request.refused'].entries())
+    await many(
+      db,
+      `insert into events (id, created_at, org_id, type, request_id, payload)
+       values (:event_id, '2026-11-30T12:00:00Z', :org_id, :type, :id, '{"model": "m"}')`,
+      { event_id: `evt_${n}_${id}`, org_id, type, id },
+    );
+  const story = (key: string, of = id) => call('get', `/v1/requests/${of}`, { key });
+  const reader = await makeKey(db, org_id, { scopes: ['events:read'] });
+  for (const key of [owner_key, reader]) {
+    const { status, body } = await story(key);
+    expect(status).toBe(200);
+    expect(body).toMatchObject({
+      ...{ request_id: id, created_at: '2026-11-30T12:00:00.000Z', status: null, hold: null },
+      ...{ cost_ticket: null, settlement: null, price_lines: [], transactions: [] },
+      events: [{ type: 'rate_limit.exceeded' }, { type: 'request.refused' }],
+    });
+  }
+  for (const key of [billing_key, member_key, other.owner_key])
+    expect((await story(key)).status).toBe(404);
+  // Money's own event is for who bills, too.
+  await many(
+    db,
+    `insert into events (id, created_at, org_id, type, request_id, payload)
+     values (:event_id, '2026-11-30T12:00:00Z', :org_id, 'cost_ticket.exceeded', :id, '{}')`,
+    { event_id: `evt_2_${id}`, org_id, id },
+  );
+  expect((await story(billing_key)).body.events).toMatchObject([{ type: 'cost_ticket.exceeded' }]);
+  // A call with a hold is not told as one without.
+  expect((await story(reader, request_id)).status).toBe(404);
 });
