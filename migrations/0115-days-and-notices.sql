@@ -191,3 +191,32 @@ alter table notice_messages
   add column put_off text[],
   -- Who was refused for good in that try.
   add column refused text[];
+
+-- Keys that end within a week and were not told of, of people who are there. One that was made for a week or less is not news.
+create function untold_keys() returns setof tokens language sql stable as $$
+  select k.* from tokens k
+  where k.purpose = 'key' and k.revoked_at is null and k.org_id is not null
+    and k.expires_at > clock_timestamp() and k.expires_at <= clock_timestamp() + interval '7 days'
+    and k.expires_at > k.created_at + interval '8 days'
+    and (k.user_id is null or exists (select 1 from memberships m where m.org_id = k.org_id and m.user_id = k.user_id
+      and m.archived_at is null))
+    and not exists (select 1 from expiring_keys e where e.token_id = k.id and e.expires_at = k.expires_at)
+$$;
+
+-- Tells once of each key of an organization that ends within a week; how many. Under the organization's lock, as all that writes
+-- events of its money: whoever has that and waits for the queue of a destination never waits for this.
+create function tell_expiring_keys_2(p_org_id text) returns integer language plpgsql as $$
+declare
+  t tokens;
+  v_count integer := 0;
+begin
+  perform lock_organization(p_org_id);
+  for t in select * from untold_keys() k where k.org_id = p_org_id order by k.id limit 200 loop
+    insert into expiring_keys (token_id, expires_at) values (t.id, t.expires_at)
+    on conflict (token_id) do update set expires_at = excluded.expires_at;
+    perform append_event(t.org_id, 'key.expiring', jsonb_build_object('key_id', t.id, 'name', t.name, 'user_id', t.user_id,
+      'team_id', t.team_id, 'expires_at', iso_time(t.expires_at)));
+    v_count := v_count + 1;
+  end loop;
+  return v_count;
+end $$;

@@ -93,6 +93,7 @@ const elsewhere: Record<string, string> = {
   'function lowering_call': '0006',
   'function append_threshold': '0073',
   'function emit_refusal': '0073',
+  'function untold_keys': '0086',
 };
 
 const head = `-- The schema as it stands after the last migration, to be read. No start applies it, and nobody edits

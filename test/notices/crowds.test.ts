@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { tellExpiringKeys } from '../../domain/notices/messages';
 import { many, one } from '../../domain/sql';
 import { makePerson, makeTenant, type Tenant } from '../support/api';
 import { platformKey } from '../support/keys';
@@ -34,8 +35,7 @@ test('a threshold for all wallets is one message, of those alone that have had m
   const kinds = ['balance_low'];
   const to = await makeDestination(world, tenant.owner_key, { channel: 'webhook', path, kinds });
   const people: string[] = [];
-  for (let n = 0; n < 13; n += 1)
-    people.push((await makePerson(world, tenant, 'member')).user_id);
+  for (let n = 0; n < 13; n += 1) people.push((await makePerson(world, tenant, 'member')).user_id);
   const [empty = '', gone = '', ...others] = people;
   await walletOf(tenant, empty, 0n);
   await walletOf(tenant, gone, 1n);
@@ -75,4 +75,55 @@ test('a threshold of one wallet tells of it, though it never had money', async (
   expect(changed.status).toBe(200);
   const arrival = await present(() => world.receiver.arrivals.find((one) => one.path === path));
   expect(arrival.body.data).toMatchObject({ count: 1, notices: [{ details: { wallet_id: id } }] });
+});
+
+/** A key of a tenant that was made a month ago and ends in so many hours. */
+async function keyThatEnds({ org_id, owner_key: key }: Tenant, hours: number): Promise<void> {
+  const body = { name: randomUUID(), token_type: 'gateway' };
+  expect((await world.call('post', '/v1/tokens', { key, body })).status).toBe(201);
+  await many(
+    world.db,
+    `update tokens set created_at = clock_timestamp() - interval '30 days',
+       expires_at = clock_timestamp() + :hours * interval '1 hour' where org_id = :org_id and name = :name`,
+    { hours, org_id, name: body.name },
+  );
+}
+
+test('keys that end are told of an organization at a time: one that is locked holds no other up', async () => {
+  const [first, second] = [await makeTenant(world.db), await makeTenant(world.db)];
+  await keyThatEnds(first, 1);
+  await keyThatEnds(second, 2);
+  const toldOf = async ({ org_id }: Tenant) =>
+    (
+      await many(
+        world.db,
+        `select 1 from events where org_id = :org_id and type = 'key.expiring'`,
+        {
+          org_id,
+        },
+      )
+    ).length;
+  let telling: Promise<number> | undefined;
+  await world.db.transaction(async (trx) => {
+    await many(trx, 'select from lock_organization(:org_id)', { org_id: second.org_id });
+    telling = tellExpiringKeys(world.db);
+    await until(async () => (await toldOf(first)) === 1);
+    expect(await toldOf(second)).toBe(0);
+  });
+  expect(await telling).toBe(2);
+  expect(await toldOf(second)).toBe(1);
+  expect(await tellExpiringKeys(world.db)).toBe(0);
+});
+
+test('the key of a person who is gone is told to nobody', async () => {
+  const tenant = await makeTenant(world.db);
+  const { org_id } = tenant;
+  await keyThatEnds(tenant, 1);
+  await many(
+    world.db,
+    `with gone as (update memberships set archived_at = clock_timestamp() where org_id = :org_id and user_id = :user_id)
+     update tokens set user_id = :user_id where org_id = :org_id and expires_at < clock_timestamp() + interval '1 day'`,
+    { org_id, user_id: tenant.member_id },
+  );
+  expect(await tellExpiringKeys(world.db)).toBe(0);
 });
