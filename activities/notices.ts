@@ -82,6 +82,7 @@ async function tell(
 
 async function send(sending: Sending, message: messages.TakenMessage): Promise<messages.Outcome> {
   const { db, secrets, ways, to } = sending;
+  if (to.is_removed) return failed('The destination was removed.');
   if (message.recipient_id !== null) {
     const { address, code } = await recipients.asked(db, secrets, message.recipient_id);
     const text = textOf('confirmation', 0, []);

@@ -220,3 +220,7 @@ begin
   end loop;
   return v_count;
 end $$;
+
+-- What is removed is reached by nothing any more.
+delete from notice_recipients r using notice_destinations d where d.id = r.destination_id and d.archived_at is not null;
+update notice_destinations d set credentials = '{}' where d.archived_at is not null and d.credentials <> '{}';

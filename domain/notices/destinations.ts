@@ -164,11 +164,17 @@ export async function change(
   return get(trx, id, owner);
 }
 
-/** Takes a destination out of use; what waited for it is given up. */
+/**
+ * Takes a destination out of use; what waited for it is given up, and its credentials and recipients
+ * are forgotten. Returns it with the recipients that it had.
+ */
 export function archive(trx: Db, id: string, owner: Owner): Promise<Destination> {
   return one<Destination>(
     trx,
-    `update notice_destinations d set archived_at = clock_timestamp() where d.id = :id and ${owned} returning ${columns}`,
+    `with gone as (
+       delete from notice_recipients r using notice_destinations d where r.destination_id = d.id and d.id = :id and ${owned}
+     )
+     update notice_destinations d set archived_at = clock_timestamp(), credentials = '{}' where d.id = :id and ${owned} returning ${columns}`,
     { id, ...ownerBindings(owner) },
     'No destination',
   );
@@ -190,6 +196,8 @@ export async function disable(db: Db, id: string, reason: string): Promise<void>
 
 /** A destination as it is sent to: with its credentials, and confirmed recipients alone. */
 export interface OpenDestination extends Pick<Destination, 'id' | 'org_id' | 'name' | 'channel'> {
+  /** It was removed since its message was taken: nothing says how to reach it. */
+  is_removed: boolean;
   /** Empty for mail. */
   url: string;
   secret: string | undefined;
@@ -199,10 +207,10 @@ export interface OpenDestination extends Pick<Destination, 'id' | 'org_id' | 'na
 /** Opens a destination for sending. */
 export async function open(db: Db, secrets: Secrets, id: string): Promise<OpenDestination> {
   const { credentials, url, recipients, ...row } = await one<
-    Destination & { credentials: Credentials }
+    Destination & { credentials: Credentials; is_removed: boolean }
   >(
     db,
-    `select ${columns}, d.credentials from notice_destinations d where d.id = :id`,
+    `select ${columns}, d.credentials, d.archived_at is not null as is_removed from notice_destinations d where d.id = :id`,
     { id },
     'No destination',
   );
@@ -215,6 +223,7 @@ export async function open(db: Db, secrets: Secrets, id: string): Promise<OpenDe
     org_id: row.org_id,
     name: row.name,
     channel: row.channel,
+    is_removed: row.is_removed,
     url: (await opened('url')) ?? url ?? '',
     secret: await opened('secret'),
     addresses: recipients

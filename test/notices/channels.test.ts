@@ -274,3 +274,32 @@ test('whoever a mail server puts off is told later, and nobody twice', async () 
   await present(() => told()[2]);
   expect(new Set(told()[2])).toEqual(new Set([late, prompt]));
 });
+
+test('a destination that is removed keeps nothing that it was reached by', async () => {
+  const tenant = await makeTenant(world.db);
+  const key = tenant.owner_key;
+  const path = `/slack/${randomUUID()}`;
+  const slack = await makeDestination(world, key, { channel: 'slack', path });
+  const mail = await makeDestination(world, key, { channel: 'email' });
+  const address = `${randomUUID()}@example.com`;
+  const recipients = `/v1/notice-destinations/${mail.id}/recipients`;
+  expect((await world.call('post', recipients, { key, body: { address } })).status).toBe(201);
+  for (const { id } of [slack, mail]) {
+    const removed = await world.call('delete', `/v1/notice-destinations/${id}`, { key });
+    expect(removed).toMatchObject({ status: 200, body: { id } });
+  }
+  const kept = await many(
+    world.db,
+    `select d.credentials, (select count(*)::int from notice_recipients r where r.destination_id = d.id) as recipients
+     from notice_destinations d where d.org_id = :org_id`,
+    { org_id: tenant.org_id },
+  );
+  expect(kept).toEqual(Array(2).fill({ credentials: {}, recipients: 0 }));
+  await makeShort(world, 100, {}, tenant);
+  const [queued] = await many(
+    world.db,
+    `select count(*)::int as count from notices where org_id = :org_id`,
+    { org_id: tenant.org_id },
+  );
+  expect(queued).toEqual({ count: 0 });
+});
