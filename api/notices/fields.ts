@@ -8,9 +8,14 @@ export const url = z
   .url({ protocol: /^https?$/, error: 'must be an address such as https://example.com/hook' })
   .max(2_000);
 
-export const secret = z
-  .string()
-  .regex(
-    /^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/,
-    'must be whsec_ and 24 to 64 bytes in base64, as the Standard Webhooks write it',
-  );
+const form = 'must be whsec_ and 24 to 64 bytes in base64, as the Standard Webhooks write it';
+const written = /^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/;
+
+export const secret = z.string().regex(written, form).refine(isWritten, form);
+
+/** True if it is what its bytes are written as: nothing is left out or cut, and none is too many. */
+function isWritten(given: string): boolean {
+  const text = given.slice('whsec_'.length);
+  const bytes = Buffer.from(text, 'base64');
+  return bytes.length >= 24 && bytes.length <= 64 && bytes.toString('base64') === text;
+}

@@ -303,3 +303,25 @@ test('a destination that is removed keeps nothing that it was reached by', async
   );
   expect(queued).toEqual({ count: 0 });
 });
+
+const base64 = (bytes: number) => Buffer.alloc(bytes, 7).toString('base64');
+
+test.each([
+  ['24 bytes', base64(24), 201],
+  ['64 bytes', base64(64), 201],
+  ['25 bytes', base64(25), 201],
+  ['23 bytes', base64(23), 422],
+  ['65 bytes', base64(65), 422],
+  ['25 bytes without their padding', base64(25).replaceAll('=', ''), 422],
+  ['a length that no bytes have', `${base64(24)}A`, 422],
+  ['padding that nothing needs', `${base64(24)}==`, 422],
+  ['bits that no byte takes', `${base64(25).slice(0, -3)}/==`, 422],
+])('a secret of %s is answered as it should be', async (_, text, status) => {
+  const { owner_key: key } = await makeTenant(world.db);
+  const body = { name: 'N', channel: 'webhook', url: `${world.receiver_url}/hooks/secret` };
+  const answer = await world.call('post', '/v1/notice-destinations', {
+    ...{ key, body: { ...body, secret: `whsec_${text}` } },
+  });
+  expect(answer.status).toBe(status);
+  if (status === 422) expect(answer.body.error.param).toBe('secret');
+});
