@@ -195,6 +195,13 @@ test.each([
   expect([status, body.error.param]).toEqual([422, param]);
 });
 
+test('sessions are ranked over 31 days, and refused over 32', async () => {
+  const ranked = (to: string) => get(`/v1/spend/top?by=session&from=2026-10-01&to=${to}`);
+  expect((await ranked('2026-11-01')).status).toBe(200);
+  const { status, body } = await ranked('2026-11-02');
+  expect([status, body.error.param]).toEqual([422, 'to']);
+});
+
 test('an instant means the same in every offset, also in one that no country has', async () => {
   const query = `from=${encodeURIComponent('2026-10-01T23:00:00+23:00')}&to=2026-11-01`;
   const { body } = await get(`/v1/spend?${query}`);
