@@ -22,8 +22,8 @@ interface Mail extends Text {
 }
 
 /**
- * Sends one mail; within 10 s it is taken over, or was not sent. If the server takes it for some and
- * puts others off (a 4xx, as servers do that know nobody yet), it is `refused` with those as
+ * Sends one mail; within 10 s it is taken over, or was not sent. If the server takes it for some
+ * and puts others off (a 4xx, as servers do that know nobody yet), it is `refused` with those as
  * `put_off`: the next try is for them alone. Never throws.
  */
 export async function sendMail(

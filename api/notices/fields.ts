@@ -13,7 +13,7 @@ const written = /^whsec_[A-Za-z0-9+/]{32,88}={0,2}$/;
 
 export const secret = z.string().regex(written, form).refine(isWritten, form);
 
-/** True if it is what its bytes are written as: nothing is left out or cut, and none is too many. */
+/** True if it is what its bytes are written as: nothing is left out or cut, none is too many. */
 function isWritten(given: string): boolean {
   const text = given.slice('whsec_'.length);
   const bytes = Buffer.from(text, 'base64');

@@ -165,8 +165,8 @@ export async function change(
 }
 
 /**
- * Takes a destination out of use; what waited for it is given up, and its credentials and recipients
- * are forgotten. Returns it with the recipients that it had.
+ * Takes a destination out of use; what waited for it is given up, and its credentials and
+ * recipients are forgotten. Returns it with the recipients that it had.
  */
 export function archive(trx: Db, id: string, owner: Owner): Promise<Destination> {
   return one<Destination>(
