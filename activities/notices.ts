@@ -113,7 +113,12 @@ async function mailTo(
   const addresses = to.addresses.filter((one) => late?.includes(one.toLowerCase()) ?? true);
   // They have been taken out meanwhile.
   if (late && addresses.length === 0) return { outcome: 'delivered', status: null, error: null };
-  return sendMail({ id, addresses, refused: refused ?? [], ...text }, ways.mail);
+  const sent = await sendMail({ id, addresses, refused: refused ?? [], ...text }, ways.mail);
+  const is_refused = sent.outcome === 'refused' && sent.left === undefined;
+  if (!late || !is_refused) return sent;
+  // The others have it, and nobody is left to be told.
+  const all = [...(refused ?? []), ...addresses].join(', ');
+  return { ...sent, outcome: 'delivered', error: `The mail server refused ${all}.` };
 }
 
 /** The page of a ticket or of all. What stands behind # reaches no server and no log. */

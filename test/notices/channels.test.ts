@@ -243,7 +243,8 @@ test('an address gets no more than five codes an hour, however often it is taken
   expect((await add(one.id)).status).toBe(201);
 });
 
-test('whoever a mail server puts off is told later, and nobody twice', async () => {
+/** A mail destination with two confirmed recipients, and the log of its messages. */
+async function makeTwo() {
   const tenant = await makeTenant(world.db);
   const key = tenant.owner_key;
   const { id } = await makeDestination(world, key, { channel: 'email' });
@@ -255,24 +256,42 @@ test('whoever a mail server puts off is told later, and nobody twice', async () 
       `insert into notice_recipients (destination_id, address, confirmed_at) values (:id, :address, clock_timestamp())`,
       { id, address },
     );
-  world.receiver.addFault({ path: `mail to ${late}`, answer: 'error', status: 451 });
-  await makeShort(world, 100, {}, tenant);
-  const log = `/v1/notice-messages?destination_id=${id}`;
-  const message = await present(async () => {
-    const { messages } = (await world.call('get', log, { key })).body;
-    return messages[0]?.status === 'delivered' ? messages[0] : undefined;
-  });
-  expect(message).toMatchObject({ attempts: 2, last_status: 250, last_error: null });
+  const delivered = () =>
+    present(async () => {
+      const log = `/v1/notice-messages?destination_id=${id}`;
+      const { messages } = (await world.call('get', log, { key })).body;
+      return messages[0]?.status === 'delivered' ? messages[0] : undefined;
+    });
   const told = () =>
     arrived('mail')
       .map(({ headers }) => headers.to)
       .filter((to) => to?.includes(late) || to?.includes(prompt));
+  return { tenant, key, late, prompt, delivered, told };
+}
+
+test('whoever a mail server puts off is told later, and nobody twice', async () => {
+  const { tenant, key, late, prompt, delivered, told } = await makeTwo();
+  world.receiver.addFault({ path: `mail to ${late}`, answer: 'error', status: 451 });
+  await makeShort(world, 100, {}, tenant);
+  const message = await delivered();
+  expect(message).toMatchObject({ attempts: 2, last_status: 250, last_error: null });
   expect(told()).toEqual([[prompt], [late]]);
   // Once more by hand is for both.
   const replay = `/v1/notice-messages/${message.id}/replay`;
   expect((await world.call('post', replay, { key })).status).toBe(200);
   await present(() => told()[2]);
   expect(new Set(told()[2])).toEqual(new Set([late, prompt]));
+});
+
+test('whoever is put off and then refused for good is named, and the message is through', async () => {
+  const { tenant, late, prompt, delivered, told } = await makeTwo();
+  for (const status of [451, 550])
+    world.receiver.addFault({ path: `mail to ${late}`, answer: 'error', status });
+  await makeShort(world, 100, {}, tenant);
+  expect(await delivered()).toMatchObject({
+    ...{ attempts: 2, last_status: 550, last_error: `The mail server refused ${late}.` },
+  });
+  expect(told()).toEqual([[prompt]]);
 });
 
 test('a destination that is removed keeps nothing that it was reached by', async () => {
