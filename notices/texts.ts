@@ -138,7 +138,8 @@ const unwanted = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]+/gu;
 
 /**
  * A text without line breaks, control characters and marks of direction: it can end no header,
- * begin no line and turn no other text around. Its end may be cut, between characters as people see them.
+ * begin no line and turn no other text around. Its end may be cut, between characters as people
+ * see them.
  */
 export function oneLine(text: string): string {
   return cut(text.replace(unwanted, ' '), VALUE_LENGTH_MAX);

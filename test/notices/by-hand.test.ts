@@ -1,0 +1,85 @@
+import { randomUUID } from 'node:crypto';
+import { many } from '../../domain/sql';
+import { makeTenant } from '../support/api';
+import { makeDestination, type NoticeWorld, openNoticeWorld, present } from './world';
+
+let world: NoticeWorld;
+beforeAll(async () => {
+  world = await openNoticeWorld();
+});
+afterAll(() => world.close());
+
+const arrived = (path: string) => world.receiver.arrivals.filter((one) => one.path === path);
+const first = (path: string) => present(() => arrived(path)[0]);
+
+test('the test button goes the whole way, and a message is sent once more by hand under its own id', async () => {
+  const tenant = await makeTenant(world.db);
+  const key = tenant.owner_key;
+  const path = `/hooks/${randomUUID()}`;
+  const { id } = await makeDestination(world, key, { channel: 'webhook', path });
+  const tried = await world.call('post', `/v1/notice-destinations/${id}/test`, { key });
+  expect(tried).toMatchObject({ status: 201, body: { kind: 'test', status: 'waiting' } });
+  expect((await first(path)).body.type).toBe('test');
+  const replay = `/v1/notice-messages/${tried.body.id}/replay`;
+  expect((await world.call('post', replay, { key })).status).toBe(200);
+  const again = await present(() => arrived(path)[1]);
+  expect(again.headers['webhook-id']).toBe(tried.body.id);
+});
+
+test('a destination gets ten tests a minute, whoever asks at one moment', async () => {
+  const tenant = await makeTenant(world.db);
+  const key = tenant.owner_key;
+  const path = `/hooks/${randomUUID()}`;
+  const { id } = await makeDestination(world, key, { channel: 'webhook', path });
+  const other = await makeDestination(world, key, { channel: 'webhook', path });
+  const send = (to = id) => world.call('post', `/v1/notice-destinations/${to}/test`, { key });
+  const answers = await Promise.all(Array.from({ length: 13 }, () => send()));
+  expect(answers.filter(({ status }) => status === 201)).toHaveLength(10);
+  const refused = answers.filter(({ status }) => status !== 201);
+  expect(refused.map(({ status, body }) => [status, body.error.code])).toEqual(
+    Array.from({ length: 3 }, () => [429, 'rate_limit_exceeded']),
+  );
+  expect(refused[0]?.headers['x-ratelimit-limit']).toBe('10');
+  expect(Number(refused[0]?.headers['retry-after'])).toBeGreaterThan(0);
+  expect((await send(other.id)).status).toBe(201);
+  await many(
+    world.db,
+    `update notice_messages set created_at = created_at - interval '1 minute' where destination_id = :id`,
+    { id },
+  );
+  expect((await send()).status).toBe(201);
+});
+
+test('a message waits for one replay at a time', async () => {
+  const tenant = await makeTenant(world.db);
+  const key = tenant.owner_key;
+  const { id: destination_id } = await makeDestination(world, key, { channel: 'email' });
+  const [made] = await many<{ id: string }>(
+    world.db,
+    `insert into notice_messages (destination_id, kind, notice_count, next_at)
+     values (:destination_id, 'test', 0, clock_timestamp() + interval '1 hour') returning id`,
+    { destination_id },
+  );
+  const message = `/v1/notice-messages/${made?.id}`;
+  const replay = () => world.call('post', `${message}/replay`, { key });
+  // As while its destination fails: nothing takes it in the meantime.
+  await many(
+    world.db,
+    `create function not_now() returns trigger language plpgsql as $$ begin
+       new.next_at := clock_timestamp() + interval '1 hour'; return new; end $$`,
+  );
+  await many(
+    world.db,
+    `create trigger not_now before update on notice_messages for each row
+     when (new.destination_id = '${destination_id}' and new.status = 'waiting') execute function not_now()`,
+  );
+  expect((await replay()).status).toBe(200);
+  const second = await replay();
+  expect([second.status, second.body.error.code]).toEqual([429, 'rate_limit_exceeded']);
+  expect(Number(second.headers['retry-after'])).toBeGreaterThan(3_000);
+  await many(world.db, `update notice_messages set status = 'failed' where id = :id`, {
+    id: made?.id,
+  });
+  expect((await replay()).status).toBe(200);
+  await many(world.db, 'drop trigger not_now on notice_messages');
+});
