@@ -3,16 +3,19 @@ import { type Db, maybe, one } from '../sql';
 // What was written before a moment can be seen once every transaction that had begun by then has
 // ended. One that somebody left open keeps all exports waiting, so it is named.
 
-/** A moment of the database, and the first transaction that had not begun by then. */
+/** A moment of the database, and a transaction of its own: those that began to write by then are older. */
 export interface Moment {
   now: Date;
   transaction_id: string;
 }
 
+/** To be called outside of a transaction, which would go on. */
 export function momentNow(db: Db): Promise<Moment> {
+  // The end of a snapshot would not do: it lies behind the last transaction that has ended, and one
+  // that goes on may be younger.
   return one<Moment>(
     db,
-    `select clock_timestamp() as now, pg_snapshot_xmax(pg_current_snapshot())::text as transaction_id`,
+    `select clock_timestamp() as now, pg_current_xact_id()::text as transaction_id`,
   );
 }
 

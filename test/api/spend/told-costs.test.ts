@@ -114,7 +114,7 @@ test('exports of an organization leave it out, those of the platform do not', as
     const bindings = { org_id, from: '2020-01-01', to: '2100-01-01', after: '', snapshot };
     const rows = await many<{ id: string; payload: unknown }>(db, exported.page, {
       ...bindings,
-      limit: 1_000,
+      ...{ is_first: true, events_after: null, limit: 1_000 },
     });
     return [event_id, by_own.event_id].map((id) =>
       JSON.stringify(rows.find((row) => row.id === id)?.payload).includes('0.0012'),
