@@ -111,9 +111,15 @@ async function mailTo(
 ): Promise<messages.Outcome> {
   const late = put_off?.map((address) => address.toLowerCase());
   const addresses = to.addresses.filter((one) => late?.includes(one.toLowerCase()) ?? true);
-  // They have been taken out meanwhile.
-  if (late && addresses.length === 0) return { outcome: 'delivered', status: null, error: null };
+  if (late && addresses.length === 0) {
+    // They have been taken out meanwhile.
+    const error = refused?.length ? `The mail server refused ${refused.join(', ')}.` : null;
+    return { outcome: 'delivered', status: null, error };
+  }
   const sent = await sendMail({ id, addresses, refused: refused ?? [], ...text }, ways.mail);
+  // The server took it for the others: whom it puts off again is no fault of the destination.
+  if (late && sent.outcome === 'failed' && sent.status !== null && sent.status < 500)
+    return { ...sent, outcome: 'refused', left: { put_off: addresses, refused: refused ?? [] } };
   const is_refused = sent.outcome === 'refused' && sent.left === undefined;
   if (!late || !is_refused) return sent;
   // The others have it, and nobody is left to be told.

@@ -44,7 +44,7 @@ const networks = list.refine((all) => all.every(isNetwork), {
   error: 'must be networks such as 10.0.0.0/8, separated by commas',
 });
 // Keys that are in no variable: a sealed one of the platform, own ones of organizations.
-const sealed_or_own = /^(?:sealed|own):[\w./:-]{1,100}$/;
+const sealed_or_own = /^(?:sealed|own):[^,@]{1,100}$/;
 const bound_variables = list
   .transform((all) =>
     all.map((entry) => {

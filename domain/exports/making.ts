@@ -132,21 +132,34 @@ export async function create(
   return get(trx, id, org_id);
 }
 
+/** What the shared folder keeps of an owner. */
+interface Kept {
+  /** Completed exports. */
+  kept: number;
+  bytes: bigint;
+  /** When the oldest of them expires. */
+  next: Date | null;
+  /** Whether files of ended exports wait to be deleted. */
+  is_clearing: boolean;
+}
+
 /** Refuses one more export whose files the shared folder would keep: the disk is everybody's. */
 async function requireRoom(trx: Db, org_id: string | null, bytes_max: number): Promise<void> {
   // Files that are not deleted yet fill the disk, whatever became of their export.
-  const { kept, bytes, next } = await one<{ kept: number; bytes: bigint; next: Date | null }>(
+  const { kept, bytes, next, is_clearing } = await one<Kept>(
     trx,
     `select count(*) filter (where x.status = 'completed')::int as kept, coalesce(sum(f.bytes), 0)::bigint as bytes,
-       min(x.expires_at) filter (where x.status = 'completed') as next
+       min(x.expires_at) filter (where x.status = 'completed') as next,
+       coalesce(bool_or(x.status in ('failed', 'canceled', 'expired') and f.bytes > 0), false) as is_clearing
      from exports x cross join lateral (select sum(q.bytes) as bytes from export_files q where q.export_id = x.id) as f
      where x.org_id is not distinct from :org_id and x.target = 'folder' and x.cleared_at is null`,
     { org_id },
   );
   const is_full = bytes >= BigInt(bytes_max);
   if (kept < KEPT_MAX && !is_full) return;
-  // Without one that is completed, the next look makes room.
-  const resets_at = next ?? new Date(Date.now() + LOOK_MS);
+  // What has ended, and all if none is completed, makes room with the next look.
+  const look_at = new Date(Date.now() + LOOK_MS);
+  const resets_at = is_full && is_clearing ? look_at : (next ?? look_at);
   const what = is_full
     ? `${bytes} bytes of files of exports are kept here, and no more than ${bytes_max} may be.`
     : `The files of ${kept} exports are kept here, and no more may.`;

@@ -175,7 +175,8 @@ class Step {
       return this.pause('no_gateways', 'No gateway of the group is alive. Resume when one is.');
     const moved = new Set(view.moved.map(({ gateway_id }) => gateway_id));
     const unmoved = living.filter(({ id }) => !moved.has(id));
-    for (let stage = from; stage <= row.stages.length; stage += 1) {
+    // The last stage goes on while gateways are left: silent ones report again, others start.
+    for (let stage = Math.min(from, row.stages.length); stage <= row.stages.length; stage += 1) {
       const is_last = stage === row.stages.length || row.is_promoted;
       const target = is_last
         ? living.length

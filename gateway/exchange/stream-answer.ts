@@ -162,7 +162,10 @@ export class StreamAnswer implements Answer {
   private isHidden(said: Body, frame: Frame): boolean {
     const failure = failureInside(said);
     if (failure.blame === 'account') this.told = this.keyRefused(failure);
-    else if (!isReadable(this.call.family, said, frame) && failure.message !== '')
+    else if (
+      (failure.is_retold === true || !isReadable(this.call.family, said, frame)) &&
+      failure.message !== ''
+    )
       this.told = errorOf(
         checkFailure(this.call, failure),
         this.call.ctx.state.request_id as string,

@@ -21,7 +21,7 @@ interface Heard {
 /**
  * Counts the bytes of a message that has begun to arrive and is not whole, in whatever frames and
  * pieces it comes, and gives it the times of a body: so long without a byte, and so long in all.
- * While the socket is not read, its client is not waited for.
+ * A look that finds the socket not read starts anew; shorter pauses count.
  */
 export function watchUnfinished({ ws, socket, arrival }: Watched, { onFull, onSlow }: Heard): void {
   const reader = new MessageReader();

@@ -154,6 +154,6 @@ function unusable({ target: { provider, takes_keys } }: Candidate): AppError | u
   if (takes_keys) return undefined;
   return new AppError(
     'provider_key_refused',
-    `No key opens the provider "${provider}" here, so your organization's own key of it serves nothing. Somebody with org:billing revokes it: DELETE /v1/provider-keys/{id}.`,
+    `This gateway sends own keys to none of its addresses of the provider "${provider}" that serve this model. Its operator may allow it (GATEWAY_SECRET_ENVS, or a target that is asked with a key); until then your organization's own key serves nothing here.`,
   );
 }
