@@ -26,7 +26,7 @@ begin
   end if;
   update budgets q set emitted_pct = p_pct where q.id = b.id;
   perform append_threshold(b, t, p_used_nanos, p_caller)
-  from (select distinct x as t from unnest(b.thresholds) as x where x > v_emitted_pct and x <= p_pct) as n;
+  from (select distinct x as t from unnest(b.thresholds) as x where x > v_emitted_pct and x <= p_pct order by x) as n;
 end $$;
 
 -- Emits that a budget is full, although no hold fills it to the last nano: once a window, at the first call that has no room.
@@ -255,9 +255,13 @@ begin
     (2, 'open cost tickets', exists (select 1 from cost_tickets t where t.org_id = p_org_id and t.status in ('open', 'approved'))),
     (3, 'payments under way', exists (select 1 from payment_sessions s where s.org_id = p_org_id
       and (s.status in ('created', 'capturing', 'captured', 'confirming', 'confirmed')
+        or (s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null)
+        or s.disputes @> '[{"status": "open"}]' or s.refunds @> '[{"status": "pending"}]'
         or exists (select 1 from payment_refunds f where f.payment_session_id = s.id and f.status = 'pending')))),
     (4, 'money or debts in wallets', exists (select 1 from wallets w where w.org_id = p_org_id
-      and (w.balance_nanos <> 0 or w.reserved_nanos <> 0)))
+      and (w.balance_nanos <> 0 or w.reserved_nanos <> 0))),
+    (5, 'charges beyond their bound that nobody has decided', exists (select 1 from settlement_excess x
+      where x.org_id = p_org_id and x.status = 'open'))
   ) as n (place, words, is_there) where n.is_there;
   if v_open is not null then
     return v_open;

@@ -15,8 +15,9 @@ returns boolean language sql stable as $$
   select coalesce(bool_and(p.free or (
       (k.id is null or (k.price_factor = 0 and coalesce(p.per_request, 0) = 0
         and not coalesce(jsonb_path_exists(p.service_tiers, '$.**.per_request ? (@ > 0)'), false)
-        and not coalesce(jsonb_path_exists(p.tiers, '$.**.per_request ? (@ > 0)'), false)))
-      and (k.own_keys = 'only' or p_org.price_factor = 0))), false)
+        and not coalesce(jsonb_path_exists(p.tiers, '$.**.per_request ? (@ > 0)'), false)
+        and not coalesce(jsonb_path_exists(p.regions, '$.**.per_request ? (@ > 0)'), false)))
+      and (k.own_keys is not distinct from 'only' or p_org.price_factor = 0))), false)
   from (select i.provider as provider, i.model as model
     union all select f ->> 'provider', f ->> 'model' from jsonb_array_elements(i.fallbacks) as f) as m
   cross join lateral price_for(m.provider, m.model) as p
@@ -460,10 +461,11 @@ create function reprice_waiters_of(p_org organizations) returns void language sq
   from cost_tickets t
   cross join lateral (select q.item, need_today(p_org, q.item) as nanos
     from (select jsonb_populate_record(null::reserve_item, t.reserve) as item offset 0) as q offset 0) as n
-  where w.org_id = p_org.id and w.answer is null and t.id = w.ticket_id and t.status = 'open' and n.nanos is not null;
+  where w.org_id = p_org.id and w.answer is null and w.until > now() - waiter_grace()
+    and t.id = w.ticket_id and t.status = 'open' and n.nanos is not null;
   -- Those without a price are not looked at again for the same change.
   update ticket_waiters w set priced_at = now()
-  where w.org_id = p_org.id and w.answer is null and w.priced_at < now();
+  where w.org_id = p_org.id and w.answer is null and w.until > now() - waiter_grace() and w.priced_at < now();
 $$;
 
 -- Calls that wait for money wait for what they cost by an organization's new factor, buffer or
@@ -505,7 +507,7 @@ create function needs_are_stale(p_org_id text) returns boolean language sql stab
   from (
     select min(w.priced_at)
       - case when min(w.priced_at) < now() - interval '1 second' then interval '10 seconds' else interval '0' end as since
-    from ticket_waiters w where w.org_id = p_org_id and w.answer is null
+    from ticket_waiters w where w.org_id = p_org_id and w.answer is null and w.until > now() - waiter_grace()
   ) as s
 $$;
 
@@ -519,11 +521,16 @@ returns table(request_id text, answer lane_answer, max_completion_tokens bigint,
 set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   w record;
+  v_org organizations;
   v_repriced boolean;
   v_walk_max constant integer := 32;
 begin
   if needs_are_stale(p_org_id) then
-    perform reprice_waiters_of(lock_organization(p_org_id));
+    v_org := lock_organization(p_org_id);
+    -- Whoever had the lock before may have done it.
+    if needs_are_stale(p_org_id) then
+      perform reprice_waiters_of(v_org);
+    end if;
   end if;
   if waiters_may_go(p_org_id) then
     perform lock_organization(p_org_id);

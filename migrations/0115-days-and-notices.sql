@@ -19,7 +19,9 @@ begin
   elsif not approve_by_rule(v_org, t) then
     return p_row;
   else
-    delete from notices n where n.cost_ticket_id = t.id and n.kind = 'ticket_created' and n.message_id is null;
+    -- One that a sender is just putting into a message is not waited for: it says how the ticket stands.
+    delete from notices n where n.id in (select q.id from notices q where q.cost_ticket_id = t.id and q.kind = 'ticket_created'
+      and q.message_id is null order by q.id for update skip locked);
     select * into t from cost_tickets q where q.id = t.id;
     v_row := claim_approved(t, jsonb_populate_record(null::redeem_item, to_jsonb(i)), null);
     if (v_row.answer).code is not null then

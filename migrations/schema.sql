@@ -253,9 +253,13 @@ begin
     (2, 'open cost tickets', exists (select 1 from cost_tickets t where t.org_id = p_org_id and t.status in ('open', 'approved'))),
     (3, 'payments under way', exists (select 1 from payment_sessions s where s.org_id = p_org_id
       and (s.status in ('created', 'capturing', 'captured', 'confirming', 'confirmed')
+        or (s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null)
+        or s.disputes @> '[{"status": "open"}]' or s.refunds @> '[{"status": "pending"}]'
         or exists (select 1 from payment_refunds f where f.payment_session_id = s.id and f.status = 'pending')))),
     (4, 'money or debts in wallets', exists (select 1 from wallets w where w.org_id = p_org_id
-      and (w.balance_nanos <> 0 or w.reserved_nanos <> 0)))
+      and (w.balance_nanos <> 0 or w.reserved_nanos <> 0))),
+    (5, 'charges beyond their bound that nobody has decided', exists (select 1 from settlement_excess x
+      where x.org_id = p_org_id and x.status = 'open'))
   ) as n (place, words, is_there) where n.is_there;
   if v_open is not null then
     return v_open;
@@ -3883,7 +3887,7 @@ begin
   end if;
   update budgets q set emitted_pct = p_pct where q.id = b.id;
   perform append_threshold(b, t, p_used_nanos, p_caller)
-  from (select distinct x as t from unnest(b.thresholds) as x where x > v_emitted_pct and x <= p_pct) as n;
+  from (select distinct x as t from unnest(b.thresholds) as x where x > v_emitted_pct and x <= p_pct order by x) as n;
 end $$;
 
 -- Emits that a budget is full, although no hold fills it to the last nano: once a window, at the
@@ -5539,8 +5543,9 @@ returns boolean language sql stable as $$
   select coalesce(bool_and(p.free or (
       (k.id is null or (k.price_factor = 0 and coalesce(p.per_request, 0) = 0
         and not coalesce(jsonb_path_exists(p.service_tiers, '$.**.per_request ? (@ > 0)'), false)
-        and not coalesce(jsonb_path_exists(p.tiers, '$.**.per_request ? (@ > 0)'), false)))
-      and (k.own_keys = 'only' or p_org.price_factor = 0))), false)
+        and not coalesce(jsonb_path_exists(p.tiers, '$.**.per_request ? (@ > 0)'), false)
+        and not coalesce(jsonb_path_exists(p.regions, '$.**.per_request ? (@ > 0)'), false)))
+      and (k.own_keys is not distinct from 'only' or p_org.price_factor = 0))), false)
   from (select i.provider as provider, i.model as model
     union all select f ->> 'provider', f ->> 'model' from jsonb_array_elements(i.fallbacks) as f) as m
   cross join lateral price_for(m.provider, m.model) as p
@@ -5736,10 +5741,11 @@ create function reprice_waiters_of(p_org organizations) returns void language sq
   from cost_tickets t
   cross join lateral (select q.item, need_today(p_org, q.item) as nanos
     from (select jsonb_populate_record(null::reserve_item, t.reserve) as item offset 0) as q offset 0) as n
-  where w.org_id = p_org.id and w.answer is null and t.id = w.ticket_id and t.status = 'open' and n.nanos is not null;
+  where w.org_id = p_org.id and w.answer is null and w.until > now() - waiter_grace()
+    and t.id = w.ticket_id and t.status = 'open' and n.nanos is not null;
   -- Those without a price are not looked at again for the same change.
   update ticket_waiters w set priced_at = now()
-  where w.org_id = p_org.id and w.answer is null and w.priced_at < now();
+  where w.org_id = p_org.id and w.answer is null and w.until > now() - waiter_grace() and w.priced_at < now();
 $$;
 
 -- So they do if an own key comes, goes, or is charged otherwise. The lock waits for calls that are
@@ -5766,7 +5772,7 @@ create function needs_are_stale(p_org_id text) returns boolean language sql stab
   from (
     select min(w.priced_at)
       - case when min(w.priced_at) < now() - interval '1 second' then interval '10 seconds' else interval '0' end as since
-    from ticket_waiters w where w.org_id = p_org_id and w.answer is null
+    from ticket_waiters w where w.org_id = p_org_id and w.answer is null and w.until > now() - waiter_grace()
   ) as s
 $$;
 
@@ -5780,11 +5786,16 @@ returns table(request_id text, answer lane_answer, max_completion_tokens bigint,
 set enable_seqscan = off set enable_material = off set plan_cache_mode = force_generic_plan as $$
 declare
   w record;
+  v_org organizations;
   v_repriced boolean;
   v_walk_max constant integer := 32;
 begin
   if needs_are_stale(p_org_id) then
-    perform reprice_waiters_of(lock_organization(p_org_id));
+    v_org := lock_organization(p_org_id);
+    -- Whoever had the lock before may have done it.
+    if needs_are_stale(p_org_id) then
+      perform reprice_waiters_of(v_org);
+    end if;
   end if;
   if waiters_may_go(p_org_id) then
     perform lock_organization(p_org_id);
@@ -5825,7 +5836,9 @@ begin
   elsif not approve_by_rule(v_org, t) then
     return p_row;
   else
-    delete from notices n where n.cost_ticket_id = t.id and n.kind = 'ticket_created' and n.message_id is null;
+    -- One that a sender is just putting into a message is not waited for: it says how the ticket stands.
+    delete from notices n where n.id in (select q.id from notices q where q.cost_ticket_id = t.id and q.kind = 'ticket_created'
+      and q.message_id is null order by q.id for update skip locked);
     select * into t from cost_tickets q where q.id = t.id;
     v_row := claim_approved(t, jsonb_populate_record(null::redeem_item, to_jsonb(i)), null);
     if (v_row.answer).code is not null then
