@@ -3,7 +3,7 @@ import { type Db, maybe, one } from '../sql';
 // What was written before a moment can be seen once every transaction that had begun by then has
 // ended. One that somebody left open keeps all exports waiting, so it is named.
 
-/** A moment of the database, and a transaction of it: those that began to write by then are older. */
+/** A moment of the database, and a transaction of it: what had begun to write by then is older. */
 export interface Moment {
   now: Date;
   transaction_id: string;

@@ -130,20 +130,25 @@ test('nothing ends while there is money or a hold', async () => {
 });
 
 test.each([
-  ['created', 409],
-  ['confirming', 409],
-  ['failed', 200],
-  ['expired', 200],
-])('a payment that is %s lets the end be answered %i', async (status, answered) => {
-  await many(
-    db,
-    `insert into payment_sessions (org_id, created_by, provider, surface, amount_nanos, currency, target_wallet_owner_type,
-       wallet_id, return_url, cancel_url, status)
+  ['created', null, 409],
+  ['confirming', null, 409],
+  ['failed', 'declined', 200],
+  // The provider has the money, and somebody decides.
+  ['failed', 'amount_mismatch', 409],
+  ['expired', null, 200],
+])(
+  'a payment that is %s (%s) lets the end be answered %i',
+  async (status, error_code, answered) => {
+    await many(
+      db,
+      `insert into payment_sessions (org_id, created_by, provider, surface, amount_nanos, currency, target_wallet_owner_type,
+       wallet_id, return_url, cancel_url, status, error_code)
      select w.org_id, 'test', 'payment_provider_b', 'console', 1, 'USD', 'organization', w.id, 'https://a.example', 'https://a.example',
-       :status
+       :status, :error_code
      from wallets w where w.org_id = :org_id and w.owner_type = 'organization'`,
-    { org_id: tenant.org_id, status },
-  );
-  if (answered === 409) expect(await inTheWay()).toContain('has payments under way.');
-  else expect((await ask('archive')).status).toBe(200);
-});
+      { org_id: tenant.org_id, status, error_code },
+    );
+    if (answered === 409) expect(await inTheWay()).toContain('has payments under way.');
+    else expect((await ask('archive')).status).toBe(200);
+  },
+);

@@ -25,6 +25,10 @@ beforeAll(async () => {
   ({ db, lanes, close } = await openLedger());
   await makePrice(db, { model: 'gratis', free: true });
   await makePrice(db, { model: 'fee', per_request: 0.000_7 });
+  // No estimate knows how many tools a call will use.
+  await makePrice(db, { provider: 'acme', model: 'tools', per_tool_call: 0.01 });
+  const regions = JSON.stringify({ eu: { per_request: 0.000_7 } });
+  await makePrice(db, { model: 'regional', regions });
 });
 
 afterAll(() => close());
@@ -105,6 +109,12 @@ test.each<[string, Record<string, unknown>, Partial<calls.Reserve>]>([
   ['by an own key that the platform’s may follow', { price_factor: 0, own_keys: 'first' }, {}],
   ['by a fee, which no own key changes', { price_factor: 0 }, { model: 'fee' }],
   ['by a fallback', { price_factor: 0 }, { fallbacks: [{ provider: 'openai', model: 'fee' }] }],
+  [
+    'by a fallback that no own key serves',
+    { price_factor: 0 },
+    { fallbacks: [{ provider: 'acme', model: 'tools' }] },
+  ],
+  ['by the fee of a region', { price_factor: 0 }, { model: 'regional' }],
 ])('a call that may cost something %s is refused in debt', async (_, own, asked) => {
   const { org_id } = await makeDebtor();
   await makeOwnKey(db, org_id, own);
