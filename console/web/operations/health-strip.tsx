@@ -1,5 +1,6 @@
 import { Button, Card, Group, Skeleton, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
+import { useRef } from 'react';
 import { Refusal, send } from '../api/client';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
@@ -15,21 +16,31 @@ interface Known<T> {
   error: Error | null;
 }
 
+/** What a look has told; while a part that was never read is asked anew, what was said of it. */
+function useKnown<T>({ data, error, status }: Known<T> & { status: string }): Known<T> {
+  const failed = useRef<Error | null>(null);
+  if (status !== 'pending') failed.current = error;
+  return { data, error: failed.current };
+}
+
 /** How the platform stands, for operators: each part in a word, with the way to more. */
 export function HealthStrip() {
-  const api = useQuery({
+  const of_api = useQuery({
     queryKey: ['/readyz'],
     queryFn: ({ signal }) => send('GET', '/readyz', { signal }),
     refetchInterval: LOOK_MS,
     retry: false,
   });
   const looked = { refetchInterval: LOOK_MS };
-  const gateways = useQuery({ ...reading('GET /api/gateways'), ...looked });
-  const workers = useQuery({ ...reading('GET /api/workers/status'), ...looked });
-  const providers = useQuery({ ...reading('GET /api/admin/payments/config'), ...looked });
-  const all = [api, gateways, workers, providers];
+  const of_gateways = useQuery({ ...reading('GET /api/gateways'), ...looked });
+  const of_workers = useQuery({ ...reading('GET /api/workers/status'), ...looked });
+  const of_providers = useQuery({ ...reading('GET /api/admin/payments/config'), ...looked });
+  const api = useKnown(of_api);
+  const gateways = useKnown(of_gateways);
+  const workers = useKnown(of_workers);
+  const providers = useKnown(of_providers);
   const retry = () => {
-    for (const one of all) void one.refetch();
+    for (const one of [of_api, of_gateways, of_workers, of_providers]) void one.refetch();
   };
   return (
     <Card withBorder component="section" mb="md" aria-labelledby="health">
@@ -37,7 +48,7 @@ export function HealthStrip() {
         <Title order={2} size="h4" id="health">
           Health of the platform
         </Title>
-        {all.some(({ error }) => error !== null) && (
+        {[api, gateways, workers, providers].some(({ error }) => error !== null) && (
           <Button size="compact-sm" variant="default" onClick={retry}>
             Try again
           </Button>
@@ -47,8 +58,7 @@ export function HealthStrip() {
         <Part
           name="API"
           to="/workers"
-          // What it said before is nothing to go by once it does not answer.
-          known={{ data: api.error ? undefined : api.data, error: api.error }}
+          known={api}
           failed="away"
           lightsOf={() => [{ name: 'API', word: 'ready', kind: 'good', to: '/workers' }]}
         />
@@ -85,7 +95,8 @@ function Part<T>({
   failed?: string;
   lightsOf: (data: T) => Light[];
 }) {
-  if (data !== undefined)
+  // What it said before is nothing to go by once it does not answer.
+  if (data !== undefined && error === null)
     return lightsOf(data).map((light) => <One key={light.name} light={light} />);
   if (error === null)
     return (

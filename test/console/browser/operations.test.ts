@@ -176,6 +176,44 @@ test('what cannot be read is unknown on the home, and never well; it is read aga
   await context.close();
 });
 
+test('a part that was well is unknown once it cannot be read, and the way to read it again stays', async () => {
+  const { page, context } = await operator();
+  const fault = { code: 'internal_error', message: 'This is a fault of the service.' };
+  const refused = { status: 500, json: { type: 'error', error: fault } };
+  let is_held = false;
+  let release = () => {};
+  await page.route('**/api/admin/payments/config', async (route) => {
+    if (is_held) await new Promise<void>((resolve) => (release = resolve));
+    await route.fulfill(refused);
+  });
+  await page.goto('/');
+  const strip = page.getByRole('region', { name: 'Health of the platform' });
+  const part = (name: string) =>
+    strip.getByRole('listitem').filter({ has: page.getByRole('link', { name, exact: true }) });
+  await part('Gateways')
+    .getByText(/^\d+ in sync/)
+    .waitFor();
+  await part('Payment providers').getByText('unknown', { exact: true }).waitFor();
+  await page.route('**/api/gateways', (route) => route.fulfill(refused));
+  is_held = true;
+  const again = strip.getByRole('button', { name: 'Try again' });
+  await Promise.all([page.waitForRequest('**/api/admin/payments/config'), again.click()]);
+  await part('Gateways').getByText('unknown', { exact: true }).waitFor();
+  expect(await part('Gateways').getByText('in sync').count()).toBe(0);
+  // While a part that was never read is asked anew, it stays what it was.
+  expect(await part('Payment providers').getByText('unknown', { exact: true }).count()).toBe(1);
+  expect(await page.evaluate("document.activeElement?.textContent ?? ''")).toBe('Try again');
+  is_held = false;
+  release();
+  await page.unrouteAll({ behavior: 'wait' });
+  await again.click();
+  await part('Gateways')
+    .getByText(/^\d+ in sync/)
+    .waitFor();
+  await again.waitFor({ state: 'detached' });
+  await context.close();
+});
+
 test('a version is checked before it is made, rolled out, paused, resumed and aborted', async () => {
   const { keys } = demo();
   const { page, context, complaints } = await operator();
