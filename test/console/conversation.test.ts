@@ -49,6 +49,9 @@ test('a ticket that was left is used by the question that it is of, until it end
   expect(again(talk(asked, half, asked))).toBeUndefined();
   expect(again(talk(asked), Date.parse(expires_at))).toBeUndefined();
   expect(ticketAgain(talk(asked), now_ms)).toBeNull();
+  // It has paid for the call that was stopped, and the next one asks for its own.
+  const redeemed = { ...left, is_redeemed: true };
+  expect(ticketAgain({ ...talk(asked), left: redeemed }, now_ms)).toBeNull();
   // In the field after a reload, unless it was a try anew, whose question stands above.
   expect(takenText(with_left(talk()))).toBe('All of it');
   expect(takenText(with_left(talk(asked, half)))).toBe('');

@@ -14,6 +14,8 @@ export interface Conversation {
 export interface LeftTicket {
   ticket: HeldTicket;
   question: Question;
+  /** It had paid for its call as that was stopped: it pays for no other. */
+  is_redeemed?: boolean;
 }
 
 /** What tells one question of a conversation from another. */
@@ -42,7 +44,7 @@ export function questionOf({ model, messages }: Conversation): Question {
  * ticket pays for the call that opened it, to the letter.
  */
 export function ticketAgain(next: Conversation, now_ms: number): HeldTicket | null {
-  if (next.left === null) return null;
+  if (next.left === null || next.left.is_redeemed) return null;
   const { ticket, question } = next.left;
   const { model, count, content } = questionOf(next);
   const is_same =

@@ -12,6 +12,7 @@ import { LinkButton } from '../parts/link';
 import { inputDigits, Money, moneyText } from '../parts/money';
 import { Countdown, Time } from '../parts/time';
 import { rememberCheckout } from '../payments/checkouts';
+import type { LeftTicket } from './conversation';
 import type { HeldTicket } from './message';
 
 /** A message that waits for money: its ticket, and how it goes on. */
@@ -43,22 +44,56 @@ export function Held({ ticket, onStop }: { ticket: HeldTicket; onStop: () => voi
 }
 
 /** What becomes of the ticket of a message that was taken back while it waited. */
-export function Left({ ticket }: { ticket: HeldTicket }) {
-  if (Date.parse(ticket.expires_at) <= serverNow()) return null;
+export function Left({
+  left: { ticket, is_redeemed = false },
+  onRedeemed,
+}: {
+  left: LeftTicket;
+  /** Hears that the ticket had paid for its call before that was stopped. */
+  onRedeemed: () => void;
+}) {
+  const { data } = useQuery({
+    ...reading('GET /api/tickets/:id', { names: { id: ticket.id } }),
+    enabled: !is_redeemed,
+    refetchInterval: 5_000,
+  });
+  const status = is_redeemed ? 'redeemed' : data?.status;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: once, as it is known.
+  useEffect(() => {
+    if (status === 'redeemed' && !is_redeemed) onRedeemed();
+  }, [status]);
+  if (status === 'redeemed')
+    return (
+      <Alert color="yellow" title="It was paid just before you stopped" role="status">
+        <Text size="sm">
+          The model had begun, so its work is charged. Send the message again for a new call, with a
+          cost of its own.
+        </Text>
+        <SeeTicket id={ticket.id} />
+      </Alert>
+    );
+  const is_over = status === 'denied' || status === 'expired';
+  if (is_over || Date.parse(ticket.expires_at) <= serverNow()) return null;
   return (
     <Alert color="yellow" title="You do not wait any more" role="status">
       <Text size="sm">
-        Nothing was charged. The ticket of your message stays open until{' '}
+        Nothing was charged so far. The ticket of your message stays open until{' '}
         <Time at={ticket.expires_at} />: if somebody approves it, money is held for it until then,
         and goes back if nobody uses it. Ask the same again, of the same model, and it goes on with
         this ticket.
       </Text>
-      <Group mt="sm">
-        <LinkButton to={`/tickets/${ticket.id}`} variant="default">
-          See the ticket
-        </LinkButton>
-      </Group>
+      <SeeTicket id={ticket.id} />
     </Alert>
+  );
+}
+
+function SeeTicket({ id }: { id: string }) {
+  return (
+    <Group mt="sm">
+      <LinkButton to={`/tickets/${id}`} variant="default">
+        See the ticket
+      </LinkButton>
+    </Group>
   );
 }
 

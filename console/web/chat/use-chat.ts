@@ -161,6 +161,12 @@ export function useChat(speaker: Speaker) {
       change({ messages: latest.current.messages.map(priced) });
       void refresh('/api/wallets', '/api/chat/balance', '/api/spend');
     },
+    /** Notes that the ticket of a message that was taken back had paid for it. */
+    redeemed: () => {
+      const { left } = latest.current;
+      if (left !== null) change({ left: { ...left, is_redeemed: true } });
+      void refresh('/api/wallets', '/api/chat/balance', '/api/spend');
+    },
     stop,
     clear: () => {
       breakOff();

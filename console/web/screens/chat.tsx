@@ -111,7 +111,7 @@ function Talk({ models, speaker }: { models: string[]; speaker: Speaker }) {
             )}
           </Alert>
         )}
-        {!is_busy && left && <Left ticket={left.ticket} />}
+        {!is_busy && left && <Left left={left} onRedeemed={chat.redeemed} />}
         <div ref={end} />
       </Stack>
       <Field

@@ -1,0 +1,66 @@
+import type { Browser, Page } from 'playwright-core';
+import { openBrowser } from '../../../support/browser';
+import { visit } from '../../../support/console/visitor';
+import { answers, say } from './chatting';
+
+// What becomes of a chat's ticket that has paid already, or is not of this key: which of both is
+// met hangs on moments, so the gateway's answers are given here.
+
+let browser: Browser;
+
+beforeAll(async () => {
+  browser = await openBrowser();
+});
+afterAll(() => browser.close());
+
+const MESSAGES = '**/api/chat/messages';
+
+const refused = (status: number, code: string, more: object = {}) => ({
+  status,
+  json: { type: 'error', error: { code, message: `It is ${code}.`, type: 'api_error', ...more } },
+});
+
+/** The 402 of a call that no wallet covers, with this ticket. */
+const held = (id: string) =>
+  refused(402, 'insufficient_balance', {
+    cost_ticket: {
+      ...{ id, estimated_cost: 1, shortfall: 1, currency: 'USD' },
+      expires_at: new Date(Date.now() + 3_600_000).toISOString(),
+    },
+  });
+
+/** The ticket that the page's next message names. */
+async function nextTicket(page: Page): Promise<string | undefined> {
+  const request = await page.waitForRequest(MESSAGES);
+  return request.postDataJSON().ticket_id;
+}
+
+test('a message that was paid just before it was stopped is charged, and sent again it is a new call', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  let status = 'open';
+  await page.route('**/api/tickets/ticket_1', (route) =>
+    route.fulfill({ json: { id: 'ticket_1', status } }),
+  );
+  await page.route(MESSAGES, async (route) => {
+    // With its ticket it waits.
+    if (route.request().postDataJSON().ticket_id === undefined)
+      await route.fulfill(held('ticket_1'));
+  });
+  await page.goto('/chat');
+  await say(page, 'Now or never');
+  await page.getByRole('button', { name: 'Do not wait' }).click();
+  await page.getByText('Nothing was charged so far.').waitFor();
+  status = 'redeemed';
+  await page.getByText('It was paid just before you stopped').waitFor();
+  await page.getByText("The model had begun, so its work is charged.").waitFor();
+  expect(await page.getByText('Nothing was charged').count()).toBe(0);
+  await page.reload();
+  await page.getByText('It was paid just before you stopped').waitFor();
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  const [ticket_id] = await Promise.all([nextTicket(page), say(page, 'Now or never')]);
+  expect(ticket_id).toBeUndefined();
+  await answers(page).getByText('You said: Now or never').waitFor();
+  expect(await page.getByText('It was paid just before you stopped').count()).toBe(0);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
