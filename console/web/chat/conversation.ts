@@ -53,8 +53,8 @@ export function ticketAgain(next: Conversation, now_ms: number): HeldTicket | nu
 }
 
 /**
- * Takes back the last message, which has no answer: the text for the field, if it was a new one. An
- * answer that was to be asked anew counts again.
+ * Takes back the last message, which has no answer, and drops its ticket: the text for the field, if
+ * it was a new one. An answer that was to be asked anew counts again.
  */
 export function takenBack(from: Conversation): { rest: Conversation; content: string } {
   const { messages } = from;
@@ -62,7 +62,7 @@ export function takenBack(from: Conversation): { rest: Conversation; content: st
   const before = messages.slice(0, -1);
   const rest = { ...from, ticket: null };
   if (last?.role === 'user') return { rest: { ...rest, messages: before }, content: last.content };
-  if (last?.is_left_out !== true) return { rest: from, content: '' };
+  if (last?.is_left_out !== true) return { rest, content: '' };
   return { rest: { ...rest, messages: [...before, { ...last, is_left_out: false }] }, content: '' };
 }
 

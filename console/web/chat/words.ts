@@ -37,6 +37,17 @@ export function refusalWords(error: unknown): { title: string; words: string } {
         title: 'Nobody decided in time',
         words: `${nothing_charged} Send the message again to ask anew.`,
       };
+    case 'ticket_redeemed':
+      return {
+        title: 'This message was asked already',
+        words:
+          "Its ticket has paid for that call, and the model's work is charged. Send the message again for a new call, with a cost of its own.",
+      };
+    case 'ticket_owner_differs':
+      return {
+        title: 'The ticket is of an earlier sign-in',
+        words: `${nothing_charged} Send the message again: it asks for a new ticket.`,
+      };
     case 'rate_limit_exceeded':
       return {
         title: 'Too many calls at once',

@@ -64,3 +64,29 @@ test('a message that was paid just before it was stopped is charged, and sent ag
   expect(complaints).toEqual([]);
   await context.close();
 });
+
+test.each([
+  ['ticket_redeemed', 'This message was asked already'],
+  ['ticket_owner_differs', 'The ticket is of an earlier sign-in'],
+])('a ticket that is refused by %s is dropped, and the message is sent again without it', async (...given) => {
+  const [code, title] = given;
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  await page.route(MESSAGES, (route) =>
+    route.fulfill(
+      route.request().postDataJSON().ticket_id === undefined
+        ? held('ticket_2')
+        : refused(409, code),
+    ),
+  );
+  await page.goto('/chat');
+  await say(page, 'Once more');
+  await page.getByText(title).waitFor();
+  const field = page.getByRole('textbox', { name: 'Message' });
+  expect(await field.inputValue()).toBe('Once more');
+  await page.unrouteAll({ behavior: 'wait' });
+  const [ticket_id] = await Promise.all([nextTicket(page), say(page, 'Once more')]);
+  expect(ticket_id).toBeUndefined();
+  await answers(page).getByText('You said: Once more').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
