@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { plainWords } from '../base/plain';
 import { State } from '../parts/badge';
 import { type Column, DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
@@ -95,7 +96,9 @@ const columns: Column<Schedule>[] = [
       ended_at === null && waiting_reason !== null ? (
         <Group gap={4}>
           <State word="waits" kind="waiting" />
-          <Text size="sm">{waiting_reason}</Text>
+          <Text size="sm">
+            {plainWords(waiting_reason)} Delete the files of an older export to make room.
+          </Text>
         </Group>
       ) : ended_at === null ? (
         <State word="goes on" kind="good" />

@@ -30,7 +30,7 @@ export function Export() {
 function Inside() {
   const { id = '' } = useParams({ strict: false }) as { id?: string };
   const zone = useZone();
-  const [is_canceling, setCanceling] = useState(false);
+  const [dialog, setDialog] = useState<'cancel' | 'delete'>();
   const { data, error, refetch } = useQuery({
     ...reading('GET /api/exports/:id', { names: { id } }),
     refetchInterval: ({ state }) => (state.data && !isUnderWay(state.data) ? 60_000 : 1_000),
@@ -43,21 +43,31 @@ function Inside() {
     );
   if (data === undefined) return <Loading />;
   const is_downloadable = data.status === 'completed';
-  const cancel = async (idempotency_key: string) => {
+  // What is in a bucket is its owner's to delete.
+  const is_deletable = data.status === 'completed' && data.target === 'folder';
+  const end = async (idempotency_key: string) => {
     await call('DELETE /api/exports/:id', { names: { id }, idempotency_key });
-    void refresh('/api/exports');
-    setCanceling(false);
+    // A schedule that waits for room goes on.
+    void refresh('/api/exports', '/api/export-schedules');
+    setDialog(undefined);
   };
   return (
     <Page
       title={`Export of ${periodText(data, zone)}`}
       about={<CopyId value={id} />}
       actions={
-        isUnderWay(data) && (
-          <Button variant="default" onClick={() => setCanceling(true)}>
-            Cancel it
-          </Button>
-        )
+        <>
+          {isUnderWay(data) && (
+            <Button variant="default" onClick={() => setDialog('cancel')}>
+              Cancel it
+            </Button>
+          )}
+          {is_deletable && (
+            <Button variant="default" onClick={() => setDialog('delete')}>
+              Delete its files
+            </Button>
+          )}
+        </>
       }
     >
       <Group align="flex-start" gap="xl">
@@ -77,13 +87,23 @@ function Inside() {
       <Files one={data} is_downloadable={is_downloadable} />
       <FormModal
         title="Cancel this export"
-        opened={is_canceling}
-        onClose={() => setCanceling(false)}
-        submit={cancel}
+        opened={dialog === 'cancel'}
+        onClose={() => setDialog(undefined)}
+        submit={end}
         label="Cancel it"
         is_dangerous
       >
         <Text>What was written is deleted.</Text>
+      </FormModal>
+      <FormModal
+        title="Delete the files of this export"
+        opened={dialog === 'delete'}
+        onClose={() => setDialog(undefined)}
+        submit={end}
+        label="Delete them"
+        is_dangerous
+      >
+        <Text>Nobody can download them any more. That makes room for another export.</Text>
       </FormModal>
     </Page>
   );

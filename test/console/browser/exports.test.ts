@@ -74,6 +74,52 @@ describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
   });
 });
 
+test('the files of an export are deleted before their time, which makes room', async () => {
+  const key = org.keys.billing_admin;
+  const day_ms = 86_400_000;
+  const midnight = Date.now() - (Date.now() % day_ms);
+  const period = { from: new Date(midnight - day_ms), to: new Date(midnight) };
+  const { id } = await api<{ id: string }>(key, 'POST', '/v1/exports', {
+    ...period,
+    kinds: ['payments'],
+  });
+  const { page, context, complaints } = await visit(browser, { access_key: key });
+  await page.goto(`/exports/${id}`);
+  await page.getByText('ready', { exact: true }).waitFor();
+  await page.getByRole('button', { name: 'Delete its files' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Delete the files of this export' });
+  await dialog.getByText('Nobody can download them any more.').waitFor();
+  expect(await violations(page)).toEqual([]);
+  await dialog.getByRole('button', { name: 'Delete them' }).click();
+  await page.getByText('expired', { exact: true }).waitFor();
+  await page.getByText('Its files were deleted').waitFor();
+  expect(await page.getByRole('button', { name: 'Delete its files' }).count()).toBe(0);
+  expect(await page.getByRole('link', { name: /download/ }).count()).toBe(0);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a schedule that waits for room says what to do', async () => {
+  const { page, context } = await visit(browser, { access_key: org.keys.owner });
+  const schedule = {
+    ...{ id: 'exs_1', kinds: ['ledger'], every: 'day', time_zone: 'UTC', ended_at: null },
+    ...{ next_at: new Date().toISOString(), last_export_id: null, last_status: null },
+    ...{ created_by: 'owner', ended_reason: null, waiting_since: new Date().toISOString() },
+    waiting_reason:
+      'The files of 50 exports are kept here, and no more may. The oldest are deleted on 2026-12-03T00:00:00.000Z, or by DELETE /v1/exports/{id}; a bucket of your own has no such bound.',
+  };
+  await page.route('**/api/export-schedules?*', (route) =>
+    route.fulfill({ json: { schedules: [schedule], next: null, has_more: false } }),
+  );
+  await page.goto('/exports?tab=schedules');
+  const row = page.getByRole('row', { name: /each day of UTC/ });
+  await row.getByText('waits', { exact: true }).waitFor();
+  await row.getByText('a bucket of your own has no such bound.').waitFor();
+  await row.getByText('Delete the files of an older export to make room.').waitFor();
+  expect(await row.getByText('/v1/').count()).toBe(0);
+  await context.close();
+});
+
 test('a file that is refused in a tab of its own says why, and leads back', async () => {
   const { page, context } = await visit(browser, { access_key: org.keys.billing_admin });
   await page.goto('/exports');
