@@ -147,7 +147,9 @@ function Field({
 }) {
   const [text, setText] = useState('');
   useEffect(() => {
-    if (returned !== '') setText((now) => (now === '' ? returned : now));
+    if (returned === '') return;
+    // What was typed meanwhile stays behind it.
+    setText((now) => (now === '' || now === returned ? returned : `${returned}\n\n${now}`));
   }, [returned]);
   const submit = () => {
     if (is_busy || text.trim() === '') return;

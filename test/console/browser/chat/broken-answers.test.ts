@@ -143,3 +143,18 @@ test('a question that is stopped before a word came is back in the field, and sa
   expect(await answers(page).count()).toBe(0);
   await context.close();
 });
+
+test('a question that comes back stands before what was typed meanwhile', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  await page.goto('/chat');
+  await say(page, 'Wait for it [[fault:silence after=0]]');
+  const stop = page.getByRole('button', { name: 'Stop' });
+  await stop.waitFor();
+  const field = page.getByRole('textbox', { name: 'Message' });
+  await field.fill('And then this');
+  await stop.click();
+  await page.getByText('Stopped before an answer came').waitFor();
+  const both = 'Wait for it [[fault:silence after=0]]\n\nAnd then this';
+  expect(await field.inputValue()).toBe(both);
+  await context.close();
+});
