@@ -81,6 +81,10 @@ test('an answer whose connection breaks is asked anew without its part, which st
   ]);
   expect(sent).toEqual([{ role: 'user', content: 'All of it' }]);
   await answers(page).getByText('You said: All of it').waitFor();
+  // Until it is whole, nothing else is sent.
+  await answers(page)
+    .getByText(/gpt-4o-mini, cost \$0\.0\d+/)
+    .waitFor();
   await half.getByText('so it is not sent along any more').waitFor();
   expect(await half.getByRole('button', { name: 'Try again' }).count()).toBe(0);
   const [next] = await Promise.all([nextSent(page), say(page, 'And more')]);
