@@ -8,6 +8,8 @@ export interface Conversation {
   ticket: HeldTicket | null;
   /** The ticket of a message that was taken back while it waited. */
   left: LeftTicket | null;
+  /** The call of the last message, if the page was left before a word of its answer came. */
+  gone: string | null;
 }
 
 /** A ticket that stays open though nobody waits here, and the question that it is of. */
@@ -26,7 +28,13 @@ interface Question {
   content: string;
 }
 
-export const empty: Conversation = { model: null, messages: [], ticket: null, left: null };
+export const empty: Conversation = {
+  model: null,
+  messages: [],
+  ticket: null,
+  left: null,
+  gone: null,
+};
 
 /** The messages that a model is sent: all but answers that were asked anew. */
 export function sentOf(messages: readonly ChatMessage[]): ChatMessage[] {
@@ -53,14 +61,14 @@ export function ticketAgain(next: Conversation, now_ms: number): HeldTicket | nu
 }
 
 /**
- * Takes back the last message, which has no answer, and drops its ticket: the text for the field, if
- * it was a new one. An answer that was to be asked anew counts again.
+ * Takes back the last message, which has no answer, and drops its ticket and its call: the text for
+ * the field, if it was a new one. An answer that was to be asked anew counts again.
  */
 export function takenBack(from: Conversation): { rest: Conversation; content: string } {
   const { messages } = from;
   const last = messages.at(-1);
   const before = messages.slice(0, -1);
-  const rest = { ...from, ticket: null };
+  const rest = { ...from, ticket: null, gone: null };
   if (last?.role === 'user') return { rest: { ...rest, messages: before }, content: last.content };
   if (last?.is_left_out !== true) return { rest, content: '' };
   return { rest: { ...rest, messages: [...before, { ...last, is_left_out: false }] }, content: '' };

@@ -19,8 +19,8 @@ export function keptConversation({ user_id, org_id }: Speaker): Conversation {
       | null;
     if (!Array.isArray(found?.messages)) return empty;
     if (found.user_id === user_id && found.org_id === org_id) {
-      const { model, messages, ticket, left } = { ...empty, ...found };
-      return { model, messages, ticket, left };
+      const { model, messages, ticket, left, gone } = { ...empty, ...found };
+      return { model, messages, ticket, left, gone };
     }
     sessionStorage.removeItem(NAME);
     return empty;

@@ -103,8 +103,8 @@ export function useChat(speaker: Speaker) {
     // Whoever has signed out meanwhile leaves nothing.
     if (came === undefined || keptConversation(speaker).messages.length === 0) return;
     if (came.content !== '') add({ ...came, ended: words.left });
-    // Its ticket has paid for it.
-    else if (came.request_id !== undefined) change({ ticket: null });
+    // It has begun: a ticket has paid for it, and what it cost is told when the page is back.
+    else if (came.request_id !== undefined) change({ ticket: null, gone: came.request_id });
   };
 
   /** Stops what is under way; its answer as far as it has come, undefined if nothing was. */
@@ -120,7 +120,7 @@ export function useChat(speaker: Speaker) {
   useEffect(() => {
     if (talk.ticket !== null) void run();
     else if (isAsking(talk)) {
-      setProblem(words.unanswered.left);
+      setProblem({ ...words.unanswered.left, call_id: talk.gone });
       giveBack();
     }
     window.addEventListener('pagehide', leave);
@@ -134,7 +134,7 @@ export function useChat(speaker: Speaker) {
   const go = (next: Partial<Conversation>) => {
     setReturned('');
     const ticket = ticketAgain({ ...latest.current, ...next }, serverNow());
-    change({ ...next, ticket, left: null });
+    change({ ...next, ticket, left: null, gone: null });
     void run();
   };
 

@@ -1,6 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../../support/browser';
 import { visit } from '../../../support/console/visitor';
+import { until } from '../../../support/until';
 import { answers, say } from './chatting';
 
 let browser: Browser;
@@ -145,6 +146,42 @@ test('a question that is stopped before a word came is back in the field, and sa
   const field = page.getByRole('textbox', { name: 'Message' });
   expect(await field.inputValue()).toBe('Wait for it [[fault:silence after=0]]');
   expect(await answers(page).count()).toBe(0);
+  await context.close();
+});
+
+/** From here on the page's calls of models begin as `req_left`, and say nothing. */
+const fallSilent = (page: Page) =>
+  page.evaluate(`(() => {
+    const real = window.fetch;
+    window.begun = false;
+    window.fetch = (...given) => {
+      if (!String(given[0]).endsWith('/api/chat/messages')) return real(...given);
+      const body = new ReadableStream(
+        { pull() { window.begun = true; } },
+        { highWaterMark: 0 },
+      );
+      const headers = { 'x-svc-request-id': 'req_left' };
+      return Promise.resolve(new Response(body, { headers }));
+    };
+  })()`);
+
+test('whoever leaves a call that had begun, before a word came, finds the way to its cost', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  await page.goto('/chat');
+  await page.getByRole('button', { name: 'New chat' }).waitFor();
+  await fallSilent(page);
+  await say(page, 'Wait for it');
+  await until(() => page.evaluate<boolean>('window.begun'));
+  await page.reload();
+  await page.getByText('You left before an answer came').waitFor();
+  const cost = page.getByRole('link', { name: 'What it cost' });
+  expect(await cost.getAttribute('href')).toBe('/requests/req_left');
+  const field = page.getByRole('textbox', { name: 'Message' });
+  expect(await field.inputValue()).toBe('Wait for it');
+  await say(page, 'Something else');
+  await answers(page).getByText('You said: Something else').waitFor();
+  expect(await cost.count()).toBe(0);
+  expect(complaints).toEqual([]);
   await context.close();
 });
 
