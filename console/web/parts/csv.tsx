@@ -8,7 +8,9 @@ import { locale } from '../base/locale';
 import { act } from './act';
 import { saveFile } from './file-link';
 
-const LEFT_OUT = `A file has at most ${ROWS_MAX} rows, and there are more. Narrow the filters, or make an export.`;
+const number = new Intl.NumberFormat(locale);
+
+const LEFT_OUT = `A file has at most ${number.format(ROWS_MAX)} rows, and there are more. Narrow the filters. Of ledger entries, calls, payments, tickets, events and the audit log an export has all.`;
 
 /**
  * Keeps all rows that the filters find, not only the page that is shown, as a file of
@@ -78,8 +80,6 @@ async function withNames<Item>(
     return { title, text: (item) => names.get(name_of(item) ?? '') ?? null };
   });
 }
-
-const number = new Intl.NumberFormat(locale);
 
 /** `1 row`, `1,234 rows` */
 function rowWords(count: number): string {

@@ -72,7 +72,8 @@ test('a file stops at ten thousand rows, and says so', async () => {
   await page.getByRole('button', { name: /^[1-9][\d,]* rows read…$/ }).waitFor();
   expect(await made).toHaveLength(1 + 10_000);
   await page.getByText('members.csv has the first 10,000 rows').waitFor();
-  await page.getByText('Narrow the filters, or make an export.').waitFor();
+  await page.getByText('A file has at most 10,000 rows, and there are more.').waitFor();
+  await page.getByText('Narrow the filters.').waitFor();
   expect(complaints).toEqual([]);
   await context.close();
 });
