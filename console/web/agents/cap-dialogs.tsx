@@ -2,7 +2,7 @@ import { Select, Text, TextInput } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
-import { reading, refresh } from '../api/queries';
+import { reading, refresh, refusedText } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
@@ -51,7 +51,7 @@ export function CapDialog({
   const [fields, setFields] = useState(fresh);
   const [most, setMost] = useState<number | string>('');
   const [is_new, setNew] = useState(true);
-  const { data: prices } = useQuery({ ...reading('GET /api/prices'), enabled: opened });
+  const { data: prices, error } = useQuery({ ...reading('GET /api/prices'), enabled: opened });
   useEffect(() => {
     if (!opened) return;
     setFields(cap ?? fresh);
@@ -116,6 +116,8 @@ export function CapDialog({
         data={providers}
         value={provider === '' ? null : provider}
         onChange={(value) => edit({ provider: value ?? '' })}
+        error={error && prices === undefined ? refusedText(error) : undefined}
+        nothingFoundMessage={prices ? 'No provider with a price has this name' : undefined}
         searchable
         allowDeselect={false}
         required
