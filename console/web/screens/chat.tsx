@@ -1,6 +1,6 @@
 import { Alert, Button, Group, Select, Stack, Text, Textarea } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { type KeyboardEvent, useEffect, useRef, useState } from 'react';
+import { type KeyboardEvent, type RefObject, useEffect, useRef, useState } from 'react';
 import { send } from '../api/client';
 import { reading } from '../api/queries';
 import { Held, Left } from '../chat/held';
@@ -56,6 +56,12 @@ function Talk({ models, speaker }: { models: string[]; speaker: Speaker }) {
   const model = chat.model ?? models[0] ?? null;
   const is_busy = draft !== undefined;
   const end = useRef<HTMLDivElement>(null);
+  const field = useRef<HTMLTextAreaElement>(null);
+  /** Does what a button is for that goes away with it, and leads on to the field. */
+  const andOn = (act: () => void) => () => {
+    act();
+    field.current?.focus();
+  };
   // biome-ignore lint/correctness/useExhaustiveDependencies: what grows is kept in sight.
   useEffect(() => end.current?.scrollIntoView({ block: 'nearest' }), [messages, draft, problem]);
   return (
@@ -92,7 +98,9 @@ function Talk({ models, speaker }: { models: string[]; speaker: Speaker }) {
             message={message}
             onPrice={chat.price}
             onAnew={
-              !is_busy && place === messages.length - 1 ? () => chat.askAnew(model) : undefined
+              !is_busy && place === messages.length - 1
+                ? andOn(() => chat.askAnew(model))
+                : undefined
             }
           />
         ))}
@@ -100,7 +108,7 @@ function Talk({ models, speaker }: { models: string[]; speaker: Speaker }) {
         {is_busy && ticket && draft !== '' && (
           <Said message={{ role: 'assistant', content: draft }} />
         )}
-        {is_busy && ticket && draft === '' && <Held ticket={ticket} onStop={chat.stop} />}
+        {is_busy && ticket && draft === '' && <Held ticket={ticket} onStop={andOn(chat.stop)} />}
         {problem && (
           <Alert color="red" title={problem.title} role="alert">
             {problem.words}
@@ -115,9 +123,10 @@ function Talk({ models, speaker }: { models: string[]; speaker: Speaker }) {
         <div ref={end} />
       </Stack>
       <Field
+        field={field}
         returned={chat.returned}
         is_busy={is_busy}
-        onStop={chat.stop}
+        onStop={andOn(chat.stop)}
         onSend={(content) => chat.send(content, model)}
       />
     </Page>
@@ -135,11 +144,13 @@ function Balance() {
 }
 
 function Field({
+  field,
   returned,
   is_busy,
   onSend,
   onStop,
 }: {
+  field: RefObject<HTMLTextAreaElement | null>;
   returned: string;
   is_busy: boolean;
   onSend: (content: string) => void;
@@ -164,6 +175,7 @@ function Field({
   return (
     <Group align="flex-end" gap="xs">
       <Textarea
+        ref={field}
         label="Message"
         description="Enter sends; Shift and Enter begins a new line."
         value={text}

@@ -2,7 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../../support/browser';
 import { visit } from '../../../support/console/visitor';
 import { until } from '../../../support/until';
-import { answers, say } from './chatting';
+import { answers, focused, say } from './chatting';
 
 let browser: Browser;
 
@@ -81,6 +81,7 @@ test('an answer whose connection breaks is asked anew without its part, which st
     half.getByRole('button', { name: 'Try again' }).click(),
   ]);
   expect(sent).toEqual([{ role: 'user', content: 'All of it' }]);
+  expect(await focused(page)).toBe('TEXTAREA');
   await answers(page).getByText('You said: All of it').waitFor();
   // Until it is whole, nothing else is sent.
   await answers(page)
@@ -145,6 +146,7 @@ test('a question that is stopped before a word came is back in the field, and sa
   await page.getByText('Stopped before an answer came').waitFor();
   const field = page.getByRole('textbox', { name: 'Message' });
   expect(await field.inputValue()).toBe('Wait for it [[fault:silence after=0]]');
+  expect(await focused(page)).toBe('TEXTAREA');
   expect(await answers(page).count()).toBe(0);
   await context.close();
 });

@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../../support/browser';
 import { visit } from '../../../support/console/visitor';
-import { answers, say } from './chatting';
+import { answers, focused, say } from './chatting';
 
 // What becomes of a chat's ticket that has paid already, or is not of this key: which of both is
 // met hangs on moments, so the gateway's answers are given here.
@@ -50,9 +50,10 @@ test('a message that was paid just before it was stopped is charged, and sent ag
   await say(page, 'Now or never');
   await page.getByRole('button', { name: 'Do not wait' }).click();
   await page.getByText('Nothing was charged so far.').waitFor();
+  expect(await focused(page)).toBe('TEXTAREA');
   status = 'redeemed';
   await page.getByText('It was paid just before you stopped').waitFor();
-  await page.getByText("The model had begun, so its work is charged.").waitFor();
+  await page.getByText('The model had begun, so its work is charged.').waitFor();
   expect(await page.getByText('Nothing was charged').count()).toBe(0);
   await page.reload();
   await page.getByText('It was paid just before you stopped').waitFor();
@@ -68,25 +69,28 @@ test('a message that was paid just before it was stopped is charged, and sent ag
 test.each([
   ['ticket_redeemed', 'This message was asked already'],
   ['ticket_owner_differs', 'The ticket is of an earlier sign-in'],
-])('a ticket that is refused by %s is dropped, and the message is sent again without it', async (...given) => {
-  const [code, title] = given;
-  const { page, context, complaints } = await visit(browser, { role: 'owner' });
-  await page.route(MESSAGES, (route) =>
-    route.fulfill(
-      route.request().postDataJSON().ticket_id === undefined
-        ? held('ticket_2')
-        : refused(409, code),
-    ),
-  );
-  await page.goto('/chat');
-  await say(page, 'Once more');
-  await page.getByText(title).waitFor();
-  const field = page.getByRole('textbox', { name: 'Message' });
-  expect(await field.inputValue()).toBe('Once more');
-  await page.unrouteAll({ behavior: 'wait' });
-  const [ticket_id] = await Promise.all([nextTicket(page), say(page, 'Once more')]);
-  expect(ticket_id).toBeUndefined();
-  await answers(page).getByText('You said: Once more').waitFor();
-  expect(complaints).toEqual([]);
-  await context.close();
-});
+])(
+  'a ticket that is refused by %s is dropped, and the message is sent again without it',
+  async (...given) => {
+    const [code, title] = given;
+    const { page, context, complaints } = await visit(browser, { role: 'owner' });
+    await page.route(MESSAGES, (route) =>
+      route.fulfill(
+        route.request().postDataJSON().ticket_id === undefined
+          ? held('ticket_2')
+          : refused(409, code),
+      ),
+    );
+    await page.goto('/chat');
+    await say(page, 'Once more');
+    await page.getByText(title).waitFor();
+    const field = page.getByRole('textbox', { name: 'Message' });
+    expect(await field.inputValue()).toBe('Once more');
+    await page.unrouteAll({ behavior: 'wait' });
+    const [ticket_id] = await Promise.all([nextTicket(page), say(page, 'Once more')]);
+    expect(ticket_id).toBeUndefined();
+    await answers(page).getByText('You said: Once more').waitFor();
+    expect(complaints).toEqual([]);
+    await context.close();
+  },
+);
