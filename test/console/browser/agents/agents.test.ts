@@ -94,28 +94,6 @@ test('an agent is made, found, renamed, and archived with its keys', async () =>
   await context.close();
 });
 
-test('a cap says why there is no provider to choose', async () => {
-  const agent = await makeAgent('Unpriced');
-  const { page, context } = await visit(browser, { access_key: org.keys.owner });
-  const error = { code: 'internal_error', message: 'This is a fault of the service.' };
-  await page.route('**/api/prices', (route) =>
-    route.fulfill({ status: 500, json: { type: 'error', error } }),
-  );
-  await page.goto(`/agents/${agent.id}`);
-  const form = page.getByRole('dialog');
-  const provider = form.getByRole('combobox', { name: 'Provider' });
-  await page.getByRole('button', { name: 'New cap' }).click();
-  await form.getByText('This is a fault of the service.').waitFor();
-  expect(await violations(page)).toEqual([]);
-  await page.unrouteAll({ behavior: 'wait' });
-  await page.reload();
-  await page.getByRole('button', { name: 'New cap' }).click();
-  await provider.fill('nobody has this');
-  await page.getByText('No provider with a price has this name').waitFor();
-  expect(await form.getByText('This is a fault of the service.').count()).toBe(0);
-  await context.close();
-});
-
 test('a cap is made, followed while calls use it, changed and deleted', async () => {
   const agent = await makeAgent('Capped');
   const { key } = await makeKey('calls of the capped', agent.id);
