@@ -100,6 +100,10 @@ const listed: Record<string, Listed> = {
   '/v1/admin/organizations': adminList('/v1/admin/organizations', 'organizations'),
   '/v1/organizations/{id}/teams': ownList(() => `${root}/teams`, 'teams'),
   '/v1/organizations/{id}/members': ownList(() => `${root}/members`, 'memberships'),
+  '/v1/organizations/{id}/members/{user_id}/identities': ownList(
+    () => `${root}/members/${tenant.member_id}/identities`,
+    'identities',
+  ),
   '/v1/organizations/{id}/agents': ownList(() => `${root}/agents`, 'agents'),
   '/v1/tokens': ownList(() => '/v1/tokens', 'tokens'),
   '/v1/me/keys': { path: () => '/v1/me/keys', table: 'tokens', key: () => tenant.member_key },
@@ -215,11 +219,17 @@ async function addDestinations(): Promise<void> {
       credentials: {},
       created_by: tenant.member_id,
     });
-    await db('identity_issuers').insert({
-      name: 'Acme',
-      issuer: 'https://id.example',
-      client_id: `client ${n}`,
-      jwks_url: 'https://id.example/jwks',
+    const [issuer] = await db('identity_issuers')
+      .insert({
+        name: 'Acme',
+        issuer: 'https://id.example',
+        client_id: `client ${n}`,
+        jwks_url: 'https://id.example/jwks',
+      })
+      .returning('id');
+    await db('identities').insert({
+      ...{ issuer_id: issuer.id, subject: `subject ${n}` },
+      ...{ org_id: tenant.org_id, user_id: tenant.member_id },
     });
   }
 }
