@@ -30,7 +30,8 @@ test('what has no answer is taken back: a new message into the field, a try into
   expect(takenBack(talk(asked, out))).toEqual(again);
   expect(takenBack(talk(asked, half))).toEqual({ rest: talk(asked, half), content: '' });
   expect(takenBack(talk())).toEqual({ rest: talk(), content: '' });
-  // A ticket that was refused is not sent again, and a call that was left is told of once, whatever the last message is.
+  // A ticket that was refused is not sent again, and a call that was left is told of once,
+  // whatever the last message is.
   const money = { estimated_cost: 1, shortfall: 1, currency: 'USD' };
   const ticket = { id: 'ticket_1', expires_at: '2026-12-02T12:00:00Z', ...money };
   for (const one of [talk(asked), talk(asked, out), talk(asked, half), talk()])
