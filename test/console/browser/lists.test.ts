@@ -152,7 +152,7 @@ test('tickets are kept as a file beyond the page that is shown', async () => {
   const access_key = short.keys.billing_admin;
   const { page, context, complaints } = await visit(browser, { access_key });
   await page.goto('/tickets');
-  await page.getByText('50 shown').waitFor();
+  await page.getByText('50 shown', { exact: true }).waitFor();
   const lines = await linesOf(page, 'tickets');
   expect(lines).toHaveLength(1 + 61);
   const shortfalls = await api<{ shortfall: number; estimated_cost: number }>(
