@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { refusal, type Tenant } from '../../support/api';
 import { makeKey } from '../../support/keys';
 import { inFlight } from '../../support/ledger';
@@ -11,19 +12,13 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-function create(key: string, once?: string) {
-  return world.call('post', '/v1/payments/create-checkout', {
-    key,
-    body: wish,
-    headers: once === undefined ? {} : { 'idempotency-key': once },
-  });
-}
-
 /** The answer, repeated under its key while it says that Temporal was not in time. */
-async function created(key: string, once: string) {
-  let answer = await create(key, once);
-  for (let tries = 0; answer.status === 503 && tries < 10; tries += 1)
-    answer = await create(key, once);
+async function create(key: string, once: string = randomUUID()) {
+  const headers = { 'idempotency-key': once };
+  const ask = () =>
+    world.call('post', '/v1/payments/create-checkout', { key, body: wish, headers });
+  let answer = await ask();
+  for (let tries = 0; answer.status === 503 && tries < 10; tries += 1) answer = await ask();
   return answer;
 }
 
@@ -43,7 +38,7 @@ const sessions = ({ org_id }: Tenant) => world.db('payment_sessions').where({ or
 test('a person has at most 20 checkouts open, however many are asked for at once; a known Idempotency-Key finds its own, and an end makes room', async () => {
   const buyer = await makeBuyer(world.db);
   const first = await create(buyer.member_key, 'first');
-  const asked = Array.from({ length: 30 }, (_, n) => () => created(buyer.member_key, `of ${n}`));
+  const asked = Array.from({ length: 30 }, (_, n) => () => create(buyer.member_key, `of ${n}`));
   const answers = await inFlight(30, asked);
   const refused = answers.filter(({ status }) => status !== 201);
   expect(refused).toHaveLength(11);
