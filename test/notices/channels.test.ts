@@ -211,6 +211,28 @@ test('whoever a mail server puts off is told later, and nobody twice', async () 
   expect(new Set(told()[2])).toEqual(new Set([late, prompt]));
 });
 
+test('whoever is put off again and again holds up nobody else', async () => {
+  const { tenant, late, prompt, told } = await makeTwo();
+  world.receiver.addFault({ path: `mail to ${late}`, answer: 'error', status: 452, times: 0 });
+  await makeShort(world, 100, {}, tenant);
+  await until(async () => {
+    const [message] = await many<{ attempts: number }>(
+      world.db,
+      `select m.attempts from notice_messages m join notice_destinations d on d.id = m.destination_id where d.org_id = :org_id`,
+      { org_id: tenant.org_id },
+    );
+    return (message?.attempts ?? 0) >= 3;
+  });
+  const [queue] = await many(
+    world.db,
+    `select q.failures from notice_queues q join notice_destinations d on d.id = q.destination_id where d.org_id = :org_id`,
+    { org_id: tenant.org_id },
+  );
+  expect(queue).toEqual({ failures: 0 });
+  expect(told()).toEqual([[prompt]]);
+  world.receiver.clearFaults();
+});
+
 test('whoever is put off and then refused for good is named, and the message is through', async () => {
   const { tenant, late, prompt, delivered, told } = await makeTwo();
   for (const status of [451, 550])

@@ -128,3 +128,21 @@ test('a version whose gateways have all stopped waits for others, paused', async
   await step(db, rollout.id);
   expect(await get(db, rollout.id)).toMatchObject({ status: 'paused', reason_code: 'no_gateways' });
 });
+
+test('the last stage goes on with one that was silent as it began', async () => {
+  const ids = await gateways(3);
+  const silent = ids[1] ?? '';
+  await silence(silent, 25);
+  const rollout = await begin({ stages: ['100%'], soak_s: 0 });
+  await step(db, rollout.id);
+  const first = ids.filter((id) => id !== silent);
+  expect(new Set(await moved(rollout))).toEqual(new Set(first));
+  await apply(rollout, first);
+  await reportGateway(db, { id: silent, group_name: group });
+  await step(db, rollout.id);
+  expect(new Set(await moved(rollout))).toEqual(new Set(ids));
+  expect((await get(db, rollout.id)).status).toBe('running');
+  await apply(rollout, ids);
+  await step(db, rollout.id);
+  expect((await get(db, rollout.id)).status).toBe('completed');
+});

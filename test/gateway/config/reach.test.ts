@@ -236,10 +236,10 @@ test('the lists of the process are origins and names, or the gateway does not st
   for (const wrong of ['*', 'a.example', 'https://a.example/v1', 'https://u:p@a.example'])
     expect(() => reachOf(wrong, '')).toThrow(/GATEWAY_ORIGINS must be origins/);
   expect(
-    reachOf('', 'sealed:a-b@https://a.example,own:openai@https://b.example').variables,
+    reachOf('', 'sealed:a-b@https://a.example,own:Acme + ü@https://b.example').variables,
   ).toEqual([
     { name: 'sealed:a-b', origin: 'https://a.example' },
-    { name: 'own:openai', origin: 'https://b.example' },
+    { name: 'own:Acme + ü', origin: 'https://b.example' },
   ]);
   const unbound = ['sealed:a', 'own:openai', 'own:@https://a.example', 'other:a@https://a.example'];
   for (const wrong of ['*', 'A@a.example', 'A@', 'A B', '@https://a.example', ...unbound])
