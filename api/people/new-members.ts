@@ -52,6 +52,7 @@ export const newMembers = z.strictObject({
     .max(200)
     .describe('People, each as for one new member; each is taken in or refused by itself.'),
 });
+
 /** A known person by `user_id` alone, or a new one by `name`; an issuer has a subject. */
 function oneWayToName(given: Record<string, unknown>, check: z.RefinementCtx): void {
   const about = ['name', 'email', 'issuer', 'subject'].filter(
