@@ -13,8 +13,9 @@ module.exports = {
   testSequencer: '<rootDir>/test/support/jest/slow-first.cjs',
   globalSetup: '<rootDir>/test/support/jest/start-servers.ts',
   globalTeardown: '<rootDir>/test/support/jest/stop-servers.ts',
-  // One more than the cores of a small machine, as many tests wait.
-  maxWorkers: 4,
+  // One more than the cores of a small machine, as many tests wait. With four it takes as long, and
+  // each answer is later.
+  maxWorkers: 3,
   // Test files share the globals of their worker.
   restoreMocks: true,
   // No bound either: longer than two waits of test/support/until.
