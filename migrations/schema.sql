@@ -8052,180 +8052,6 @@ begin
   return null;
 end $$;
 
--- Writes the audit event of a row: `<noun>.<verb>`, with the members that were changed. Arguments:
--- the noun, and the column that names the object, if there are several. A row that ends (archived,
--- revoked, retired) is its noun's end, not a change.
-create function record_change() returns trigger language plpgsql as $$
-declare
-  v_old jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
-  v_new jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
-  v_row jsonb := coalesce(v_new, v_old);
-  v_before jsonb := shown_row(v_old);
-  v_after jsonb := shown_row(v_new) || changed_secrets(coalesce(v_old, '{}'), coalesce(v_new, '{}'));
-  v_ended constant text[] := '{archived_at,revoked_at,retired_at}';
-  v_verb text := case tg_op when 'INSERT' then 'created' when 'DELETE' then 'ended' else 'changed' end;
-begin
-  if tg_op = 'UPDATE' then
-    select coalesce(jsonb_object_agg(m.key, m.value), '{}') into v_before from jsonb_each(v_before) as m
-    where v_after -> m.key is distinct from m.value;
-    select coalesce(jsonb_object_agg(m.key, m.value), '{}') into v_after from jsonb_each(v_after) as m
-    where shown_row(v_old) -> m.key is distinct from m.value;
-    if v_before = '{}' and v_after = '{}' then
-      return null;
-    end if;
-    if exists (select 1 from unnest(v_ended) as name where v_old ->> name is null and v_new ->> name is not null) then
-      v_verb := 'ended';
-    elsif exists (select 1 from unnest(v_ended) as name where v_old ->> name is not null and v_new ->> name is null) then
-      v_verb := 'created';
-    end if;
-  elsif tg_op = 'INSERT' then
-    v_before := replaced_version(tg_table_name, v_new);
-  end if;
-  if tg_table_name = 'memberships' and v_verb = 'created' then
-    v_after := v_after || (select jsonb_build_object('name', u.name, 'email', u.email, 'issuer', u.issuer, 'subject', u.subject)
-      from users u where u.id = new.user_id);
-  elsif tg_table_name = 'team_members' and v_verb = 'changed' then
-    v_after := v_after || jsonb_build_object('team_id', new.team_id);
-  end if;
-  perform write_audit_event(
-    case tg_table_name
-      when 'organizations' then v_row ->> 'id'
-      when 'team_members' then (select t.org_id from teams t where t.id = v_row ->> 'team_id')
-      else v_row ->> 'org_id' end,
-    tg_argv[0] || '.' || v_verb, coalesce(v_row ->> tg_argv[1], tg_argv[0]), v_before, v_after);
-  return null;
-end $$;
-
-create trigger agents_record after insert or delete or update on agents
-for each row
-execute function record_change('agent', 'id');
-
-create trigger approval_rules_record after insert or update of name, team_id, max_per_call_nanos,
-  max_per_day_nanos, source, archived_at on approval_rules
-for each row
-execute function record_change('approval_rule', 'id');
-
-create trigger budgets_record after insert or update of limit_nanos, budget_window, on_exceed,
-  thresholds, archived_at on budgets
-for each row
-execute function record_change('budget', 'id');
-
-create trigger exchange_rates_record after insert or delete or update on exchange_rates
-for each row
-execute function record_change('exchange_rate', 'currency');
-
-create trigger export_destinations_record after insert or delete or update on export_destinations
-for each row
-execute function record_change('export_destination', 'id');
-
-create trigger export_schedules_record after insert or delete or update of kinds, format, every,
-  lag_minutes, destination_id, archived_at on export_schedules
-for each row
-execute function record_change('export_schedule', 'id');
-
-create trigger gateway_configs_record after insert or delete or update on gateway_configs
-for each row
-execute function record_change('gateway_config', 'version');
-
-create trigger identities_record after insert or delete on identities
-for each row
-execute function record_change('identity', 'id');
-
-create trigger identity_issuers_record after insert or update on identity_issuers
-for each row
-execute function record_change('identity_issuer', 'id');
-
-create trigger member_key_settings_record after insert or delete or update on member_key_settings
-for each row
-execute function record_change('member_key_settings', 'org_id');
-
-create trigger memberships_record after insert or delete or update on memberships
-for each row
-execute function record_change('member', 'user_id');
-
-create trigger model_prices_record after insert or delete or update on model_prices
-for each row
-execute function record_change('price', 'id');
-
-create trigger notice_destinations_record after insert or delete or update of name, url, host,
-  credentials, kinds, disabled_at, archived_at on notice_destinations
-for each row
-execute function record_change('notice_destination', 'id');
-
-create trigger one_time_codes_record after insert on one_time_codes
-for each row when (new.purpose = 'invitation')
-execute function record_change('invitation', 'user_id');
-
-create trigger one_time_codes_record_session after insert on one_time_codes
-for each row when (new.purpose = 'session')
-execute function record_change('sign_in_code', 'user_id');
-
-create trigger organizations_record after insert or update of name, currency, reserve_buffer_pct,
-  low_balance_threshold_nanos, reservation_ttl_seconds, ticket_ttl_seconds,
-  default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone,
-  own_key_factor_min, price_factor, archived_at on organizations
-for each row
-execute function record_change('organization', 'id');
-
-create trigger organizations_suspend after update of suspended_at on organizations
-for each row
-execute function record_change('organization', 'id');
-
-create trigger payment_config_record after insert or delete or update on payment_config
-for each row
-execute function record_change('payment_config', '');
-
-create trigger payment_providers_record after insert or delete or update on payment_providers
-for each row
-execute function record_change('payment_provider', 'name');
-
-create trigger payment_settings_record after insert or delete or update on payment_settings
-for each row
-execute function record_change('payment_settings', 'org_id');
-
-create trigger price_imports_record after insert or update on price_imports
-for each row
-execute function record_change('price_import', 'id');
-
-create trigger provider_keys_record after insert or delete or update of credentials, version,
-  price_factor, own_keys, revoked_at on provider_keys
-for each row
-execute function record_change('provider_key', 'id');
-
-create trigger sessions_record after insert or update of revoked_at on tokens
-for each row when (new.purpose = 'session')
-execute function record_change('session', 'id');
-
-create trigger team_members_record after insert or delete or update on team_members
-for each row
-execute function record_change('team_member', 'user_id');
-
-create trigger teams_record after insert or delete or update on teams
-for each row
-execute function record_change('team', 'id');
-
-create trigger tokens_gone after delete on tokens
-for each row when (old.purpose = 'key')
-execute function record_change('key', 'id');
-
-create trigger tokens_limit after update of rpm, tpm, max_parallel_requests on tokens
-for each row
-execute function record_change('key', 'id');
-
-create trigger tokens_record after insert or update of name, scopes, user_id, team_id, agent_id,
-  allowed_models, max_budget_nanos, include_cost, created_by, expires_at, revoked_at on tokens
-for each row when (new.purpose = 'key' and (new.revoked_at is null or new.revoked_at is distinct
-  from new.expires_at))
-execute function record_change('key', 'id');
-
-create trigger usage_constraints_record after insert or delete or update on usage_constraints
-for each row
-execute function record_change('usage_constraint', 'id');
-
-create trigger wallets_record after update of low_balance_threshold_nanos on wallets
-for each row
-execute function record_change('wallet', 'id');
-
 -- A key's new value: of both only the beginning is told, which people know them by.
 create function record_rotation() returns trigger language plpgsql as $$
 begin
@@ -8411,6 +8237,181 @@ create function shown_row(p_row jsonb) returns jsonb language sql immutable as $
     counted_from,config,changes,credentials,webhook_secret,previous_webhook_secret,hash,url,warns_at_nanos,emits_at_nanos,emitted_pct,
     refusal_told,past_until,approved_nanos,approvals,day_ends_at}'::text[]) as m
 $$;
+
+-- Writes the audit event of a row: `<noun>.<verb>`, with the members that were changed. Arguments:
+-- the noun, and the column that names the object, if there are several. A row that ends (archived,
+-- revoked, retired) is its noun's end, not a change.
+create function record_change() returns trigger language plpgsql as $$
+declare
+  v_old jsonb := case when tg_op <> 'INSERT' then to_jsonb(old) end;
+  v_new jsonb := case when tg_op <> 'DELETE' then to_jsonb(new) end;
+  v_row jsonb := coalesce(v_new, v_old);
+  v_shown jsonb := shown_row(v_old);
+  v_before jsonb := v_shown;
+  v_after jsonb := shown_row(v_new) || changed_secrets(coalesce(v_old, '{}'), coalesce(v_new, '{}'));
+  v_ended constant text[] := '{archived_at,revoked_at,retired_at}';
+  v_verb text := case tg_op when 'INSERT' then 'created' when 'DELETE' then 'ended' else 'changed' end;
+begin
+  if tg_op = 'UPDATE' then
+    select coalesce(jsonb_object_agg(m.key, m.value), '{}') into v_before from jsonb_each(v_before) as m
+    where v_after -> m.key is distinct from m.value;
+    select coalesce(jsonb_object_agg(m.key, m.value), '{}') into v_after from jsonb_each(v_after) as m
+    where v_shown -> m.key is distinct from m.value;
+    if v_before = '{}' and v_after = '{}' then
+      return null;
+    end if;
+    if exists (select 1 from unnest(v_ended) as name where v_old ->> name is null and v_new ->> name is not null) then
+      v_verb := 'ended';
+    elsif exists (select 1 from unnest(v_ended) as name where v_old ->> name is not null and v_new ->> name is null) then
+      v_verb := 'created';
+    end if;
+  elsif tg_op = 'INSERT' then
+    v_before := replaced_version(tg_table_name, v_new);
+  end if;
+  if tg_table_name = 'memberships' and v_verb = 'created' then
+    v_after := v_after || (select jsonb_build_object('name', u.name, 'email', u.email, 'issuer', u.issuer, 'subject', u.subject)
+      from users u where u.id = new.user_id);
+  elsif tg_table_name = 'team_members' and v_verb = 'changed' then
+    v_after := v_after || jsonb_build_object('team_id', new.team_id);
+  end if;
+  perform write_audit_event(
+    case tg_table_name
+      when 'organizations' then v_row ->> 'id'
+      when 'team_members' then (select t.org_id from teams t where t.id = v_row ->> 'team_id')
+      else v_row ->> 'org_id' end,
+    tg_argv[0] || '.' || v_verb, coalesce(v_row ->> tg_argv[1], tg_argv[0]), v_before, v_after);
+  return null;
+end $$;
+
+create trigger agents_record after insert or delete or update on agents
+for each row
+execute function record_change('agent', 'id');
+
+create trigger approval_rules_record after insert or update of name, team_id, max_per_call_nanos,
+  max_per_day_nanos, source, archived_at on approval_rules
+for each row
+execute function record_change('approval_rule', 'id');
+
+create trigger budgets_record after insert or update of limit_nanos, budget_window, on_exceed,
+  thresholds, archived_at on budgets
+for each row
+execute function record_change('budget', 'id');
+
+create trigger exchange_rates_record after insert or delete or update on exchange_rates
+for each row
+execute function record_change('exchange_rate', 'currency');
+
+create trigger export_destinations_record after insert or delete or update on export_destinations
+for each row
+execute function record_change('export_destination', 'id');
+
+create trigger export_schedules_record after insert or delete or update of kinds, format, every,
+  lag_minutes, destination_id, archived_at on export_schedules
+for each row
+execute function record_change('export_schedule', 'id');
+
+create trigger gateway_configs_record after insert or delete or update on gateway_configs
+for each row
+execute function record_change('gateway_config', 'version');
+
+create trigger identities_record after insert or delete on identities
+for each row
+execute function record_change('identity', 'id');
+
+create trigger identity_issuers_record after insert or update on identity_issuers
+for each row
+execute function record_change('identity_issuer', 'id');
+
+create trigger member_key_settings_record after insert or delete or update on member_key_settings
+for each row
+execute function record_change('member_key_settings', 'org_id');
+
+create trigger memberships_record after insert or delete or update on memberships
+for each row
+execute function record_change('member', 'user_id');
+
+create trigger model_prices_record after insert or delete or update on model_prices
+for each row
+execute function record_change('price', 'id');
+
+create trigger notice_destinations_record after insert or delete or update of name, url, host,
+  credentials, kinds, disabled_at, archived_at on notice_destinations
+for each row
+execute function record_change('notice_destination', 'id');
+
+create trigger one_time_codes_record after insert on one_time_codes
+for each row when (new.purpose = 'invitation')
+execute function record_change('invitation', 'user_id');
+
+create trigger one_time_codes_record_session after insert on one_time_codes
+for each row when (new.purpose = 'session')
+execute function record_change('sign_in_code', 'user_id');
+
+create trigger organizations_record after insert or update of name, currency, reserve_buffer_pct,
+  low_balance_threshold_nanos, reservation_ttl_seconds, ticket_ttl_seconds,
+  default_max_completion_tokens, manual_credit, wallet_user_topup_enabled, time_zone,
+  own_key_factor_min, price_factor, archived_at on organizations
+for each row
+execute function record_change('organization', 'id');
+
+create trigger organizations_suspend after update of suspended_at on organizations
+for each row
+execute function record_change('organization', 'id');
+
+create trigger payment_config_record after insert or delete or update on payment_config
+for each row
+execute function record_change('payment_config', '');
+
+create trigger payment_providers_record after insert or delete or update on payment_providers
+for each row
+execute function record_change('payment_provider', 'name');
+
+create trigger payment_settings_record after insert or delete or update on payment_settings
+for each row
+execute function record_change('payment_settings', 'org_id');
+
+create trigger price_imports_record after insert or update on price_imports
+for each row
+execute function record_change('price_import', 'id');
+
+create trigger provider_keys_record after insert or delete or update of credentials, version,
+  price_factor, own_keys, revoked_at on provider_keys
+for each row
+execute function record_change('provider_key', 'id');
+
+create trigger sessions_record after insert or update of revoked_at on tokens
+for each row when (new.purpose = 'session')
+execute function record_change('session', 'id');
+
+create trigger team_members_record after insert or delete or update on team_members
+for each row
+execute function record_change('team_member', 'user_id');
+
+create trigger teams_record after insert or delete or update on teams
+for each row
+execute function record_change('team', 'id');
+
+create trigger tokens_gone after delete on tokens
+for each row when (old.purpose = 'key')
+execute function record_change('key', 'id');
+
+create trigger tokens_limit after update of rpm, tpm, max_parallel_requests on tokens
+for each row
+execute function record_change('key', 'id');
+
+create trigger tokens_record after insert or update of name, scopes, user_id, team_id, agent_id,
+  allowed_models, max_budget_nanos, include_cost, created_by, expires_at, revoked_at on tokens
+for each row when (new.purpose = 'key' and (new.revoked_at is null or new.revoked_at is distinct
+  from new.expires_at))
+execute function record_change('key', 'id');
+
+create trigger usage_constraints_record after insert or delete or update on usage_constraints
+for each row
+execute function record_change('usage_constraint', 'id');
+
+create trigger wallets_record after update of low_balance_threshold_nanos on wallets
+for each row
+execute function record_change('wallet', 'id');
 
 ----------------------------------------------------------------------------------------------------
 -- Money for owners who are there

@@ -74,7 +74,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Gateways', files: ['0018', '0066'] },
   { title: 'The proof', files: ['0007', '0083'] },
   { title: 'Exports', files: ['0061', '0062', '0063', '0092', '0103', '0116'] },
-  { title: 'Who changed what', files: ['0040', '0050', '0089', '0090', '0091'] },
+  { title: 'Who changed what', files: ['0040', '0050', '0089', '0090', '0091', '0117'] },
   { title: 'Money for owners who are there', files: ['0041'] },
 ];
 
