@@ -1,7 +1,6 @@
 import { execFileSync } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { stringify } from 'yaml';
@@ -13,6 +12,7 @@ import { launch, type Process } from '../../sandbox/processes/processes';
 import { isOk } from '../../sandbox/product/node-programs';
 import { maintenanceUrl } from '../../sandbox/servers/database';
 import { useTemporal } from '../../sandbox/servers/temporal';
+import { scratchRoot } from '../support/scratch';
 import { current, type Release } from './releases';
 
 const STOP_MS = 20_000;
@@ -32,7 +32,7 @@ export type CompatWorld = Awaited<ReturnType<typeof openCompatWorld>>;
  * release are started. Closing stops all of them and proves the ledger.
  */
 export async function openCompatWorld() {
-  const folder = mkdtempSync(path.join(tmpdir(), 'svc-compat-'));
+  const folder = mkdtempSync(path.join(scratchRoot(), 'svc-compat-'));
   const namespace = `compat-${randomUUID()}`;
   const template = process.env.TEST_DATABASE_URL as string;
   const database = `compat_${randomUUID().replaceAll('-', '')}`;

@@ -2,7 +2,6 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { Client, Connection } from '@temporalio/client';
@@ -12,10 +11,11 @@ import { listen } from '../../runtime/listen';
 import { root } from '../../runtime/root';
 import type { Demo } from '../../sandbox/demo/facts';
 import { NAMESPACE } from '../../sandbox/servers/temporal';
+import { scratchRoot } from '../support/scratch';
 import { until } from '../support/until';
 import { npmStart, type Started } from '../whole/npm-start';
 
-const data_dir = mkdtempSync(path.join(tmpdir(), 'svc-verify-'));
+const data_dir = mkdtempSync(path.join(scratchRoot(), 'svc-verify-'));
 // PostgreSQL's system user must enter it if the tests run as root.
 chmodSync(data_dir, 0o755);
 

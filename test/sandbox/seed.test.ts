@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { accessOf, getConfig, putConfig } from '../../domain/payments/config';
 import { getOrgSettings } from '../../domain/payments/settings';
@@ -10,13 +9,14 @@ import { seedPayments } from '../../sandbox/demo/payment-seed';
 import { seed } from '../../sandbox/demo/seed';
 import { signInCode } from '../../sandbox/demo/sign-in';
 import { startApi, type TestApi } from '../support/api';
+import { scratchRoot } from '../support/scratch';
 
 let api: TestApi;
 let data_dir: string;
 
 beforeAll(async () => {
   api = await startApi();
-  data_dir = await mkdtemp(path.join(tmpdir(), 'svc-seed-'));
+  data_dir = await mkdtemp(path.join(scratchRoot(), 'svc-seed-'));
 });
 
 afterAll(async () => {

@@ -1,6 +1,5 @@
 import { rmSync } from 'node:fs';
 import { chmod, mkdtemp } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { many } from '../../domain/sql';
 import { migrate } from '../../migrations';
@@ -11,6 +10,7 @@ import { ensureDatabase, maintenanceUrl } from '../../sandbox/servers/database';
 import { prepareCluster } from '../../sandbox/servers/postgres';
 import { prepareTemporal } from '../../sandbox/servers/temporal';
 import { bundleWorkflows } from '../../workers/bundle';
+import { scratchRoot } from './scratch';
 
 const TEMPLATE = 'template_svc';
 
@@ -23,7 +23,7 @@ export interface Servers {
  * which Jest's workers inherit.
  */
 export async function startServers(): Promise<Servers> {
-  const folder = await mkdtemp(path.join(tmpdir(), 'svc-test-'));
+  const folder = await mkdtemp(path.join(scratchRoot(), 'svc-test-'));
   removeWhenInterrupted(folder);
   // The system user that PostgreSQL runs as under root must enter it.
   await chmod(folder, 0o755);

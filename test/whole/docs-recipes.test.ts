@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -11,12 +10,13 @@ import { openDatabase } from '../../runtime/database';
 import { root } from '../../runtime/root';
 import { blocksOf, documents, keeps, type RecipeStep, stepsOf } from '../support/recipes';
 import { type BreakableRedis, openRedis } from '../support/redis';
+import { scratchRoot } from '../support/scratch';
 import { until } from '../support/until';
 
 // Runs the shell recipes of all documents against one npm start, each document in a shell of its
 // own that knows the README's variables.
 
-const scratch = mkdtempSync(path.join(tmpdir(), 'svc-docs-'));
+const scratch = mkdtempSync(path.join(scratchRoot(), 'svc-docs-'));
 // PostgreSQL's system user must enter it if the tests run as root.
 chmodSync(scratch, 0o755);
 const data_dir = path.join(scratch, 'data');

@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
@@ -11,10 +10,11 @@ import { openDatabase } from '../../runtime/database';
 import { root } from '../../runtime/root';
 import type { Demo } from '../../sandbox/demo/facts';
 import { pick, randomOf, seed } from '../support/random';
+import { scratchRoot } from '../support/scratch';
 import { until } from '../support/until';
 import { type Answered, backendOf, isGone, isReady, kill, send } from './kills';
 
-const scratch = mkdtempSync(path.join(tmpdir(), 'svc-kill-'));
+const scratch = mkdtempSync(path.join(scratchRoot(), 'svc-kill-'));
 chmodSync(scratch, 0o755);
 const demo_file = path.join(scratch, 'data/demo.json');
 const LOAD_MS = 25_000;

@@ -1,17 +1,17 @@
 import { once } from 'node:events';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { Demo } from '../../sandbox/demo/facts';
 import { type Birth, birthOf, isAlive } from '../../sandbox/processes/leftovers';
 import { pressFirst } from '../support/payments/sandbox';
 import { blocksOf, documents, printedBy } from '../support/recipes';
+import { scratchRoot } from '../support/scratch';
 import { until } from '../support/until';
 import { requireClosed } from './closed-start';
 import { npmStart, printedCalls, type Started, shell, status, typesOf } from './npm-start';
 
-const scratch = mkdtempSync(path.join(tmpdir(), 'svc-start-'));
+const scratch = mkdtempSync(path.join(scratchRoot(), 'svc-start-'));
 // PostgreSQL's system user must enter it if the tests run as root.
 chmodSync(scratch, 0o755);
 const data_dir = path.join(scratch, 'data');

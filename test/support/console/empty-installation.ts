@@ -2,11 +2,11 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { openDatabase } from '../../../runtime/database';
 import { root } from '../../../runtime/root';
+import { scratchRoot } from '../scratch';
 import { until } from '../until';
 import { demo } from './visitor';
 
@@ -28,7 +28,7 @@ export interface EmptyInstallation {
  * away: money moves without it.
  */
 export async function startEmpty(): Promise<EmptyInstallation> {
-  const folder = mkdtempSync(path.join(tmpdir(), 'svc-empty-'));
+  const folder = mkdtempSync(path.join(scratchRoot(), 'svc-empty-'));
   const name = `empty_${randomBytes(6).toString('hex')}`;
   const url = new URL(demo().database_url);
   const admin = openDatabase(url.href, 1, 'console tests');

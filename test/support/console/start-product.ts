@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { rolePermissions } from '../../../domain/people/roles';
 import { root } from '../../../runtime/root';
 import type { Demo } from '../../../sandbox/demo/facts';
+import { scratchRoot } from '../scratch';
 import { until } from '../until';
 
 const START_MS = 90_000;
@@ -16,7 +16,7 @@ interface SharedProduct {
 
 // Jest calls the whole module, so the function is the module.
 export = async (): Promise<void> => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'svc-console-'));
+  const folder = mkdtempSync(path.join(scratchRoot(), 'svc-console-'));
   // PostgreSQL's system user must enter it if the tests run as root.
   chmodSync(folder, 0o755);
   const data_dir = path.join(folder, 'data');

@@ -1,5 +1,4 @@
 import { chmodSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { Client, Connection } from '@temporalio/client';
 import { request } from 'undici';
@@ -20,6 +19,7 @@ import { NAMESPACE, prepareTemporal } from '../../../sandbox/servers/temporal';
 import { type CallApi, caller, secrets, secrets_key } from '../api';
 import { openTestDatabase } from '../database';
 import { platformKey } from '../keys';
+import { scratchRoot } from '../scratch';
 import { until } from '../until';
 import { openSandboxes, type Sandbox } from './world';
 
@@ -72,7 +72,7 @@ export type Moment = 'opened' | 'capturing' | 'captured' | 'completed' | 'debite
 export async function openPaymentProcesses(
   more: Record<string, string> = {},
 ): Promise<PaymentProcesses> {
-  const folder = mkdtempSync(path.join(tmpdir(), 'svc-payments-'));
+  const folder = mkdtempSync(path.join(scratchRoot(), 'svc-payments-'));
   chmodSync(folder, 0o755);
   const { db, url: DATABASE_URL, close: dropDatabase } = await openTestDatabase();
   await many(db, stalling);
