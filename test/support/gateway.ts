@@ -14,6 +14,7 @@ import { listen } from '../../runtime/listen';
 import { createLog, type Logger } from '../../runtime/log';
 import { createModelServer } from '../../sandbox/models/server';
 import { startApi, type TestApi } from './api';
+import { batchesOf, type Patience, waitLonger } from './gateway/patience';
 import { gatewayToken, makeKey } from './keys';
 import { credit, makeOrg, makePrice, type TestOrg } from './ledger';
 import { until } from './until';
@@ -24,6 +25,8 @@ export interface TestGateway {
   sockets: Sockets;
   /** For tests that change it while the gateway runs. */
   configuration?: Configuration;
+  /** Which answers of its control plane it waits for although they are late: `always` at first. */
+  patience: Patience;
   /** Finishes the calls under way, then closes. */
   close: () => Promise<void>;
 }
@@ -169,6 +172,7 @@ export async function openTestGateway(given: {
     { urls: given.api_urls, token: given.control_plane_token },
     log,
   );
+  const batches = batchesOf(control_plane);
   const gateway = await openGateway({ settings, control_plane, log });
   // A busy machine may take longer than callers are made to wait.
   gateway.cost_wait_ms = 60_000;
@@ -185,7 +189,8 @@ export async function openTestGateway(given: {
     await new Promise((resolve) => server.close(resolve));
     await closeGateway(gateway);
   };
-  const made: TestGateway = { url, gateway, sockets, close };
+  const made: TestGateway = { url, gateway, sockets, patience: 'always', close };
+  waitLonger(batches, () => made.patience);
   return made;
 }
 
@@ -199,12 +204,8 @@ interface Charge {
 }
 
 /** The newest reservation of an organization, once it is closed. */
-export async function lastCharge(
-  { api }: World,
-  org_id: string,
-  timeout_ms = 10_000,
-): Promise<Charge> {
-  await until(async () => (await openHolds(api, org_id)) === 0, timeout_ms);
+export async function lastCharge({ api }: World, org_id: string): Promise<Charge> {
+  await until(async () => (await openHolds(api, org_id)) === 0);
   return one<Charge>(
     api.db,
     `select status, held_nanos, actual_cost_nanos, usage, usage_source, outcome from reservations

@@ -10,11 +10,16 @@ type WireMode = 'pass' | 'swallow' | 'late' | 'cut';
 export interface Wire {
   url: string;
   set: (mode: WireMode) => void;
+  /**
+   * From now on keeps back, until it is released, what the server answers on a connection behind the
+   * chunk with these words; all of it if they are empty. Without words no other connection is kept.
+   */
+  keepAfter: (words?: string) => void;
   /** Chunks that the wire kept back or dropped. */
   lost: () => number;
   /** Chunks of answers that came from the server, delivered or not. */
   answered: () => number;
-  /** Delivers the chunks that were kept back. */
+  /** Delivers the chunks that were kept back, and keeps no more answers. */
   release: () => void;
   close: () => Promise<void>;
 }
@@ -25,6 +30,8 @@ export async function openWire(target_url: string): Promise<Wire> {
   const sockets = new Set<Socket>();
   const kept: (() => void)[] = [];
   let mode: WireMode = 'pass';
+  let last_words: string | undefined;
+  const keeping = new Set<Socket>();
   let lost = 0;
   let answered = 0;
   const server = createServer((near) => {
@@ -44,7 +51,12 @@ export async function openWire(target_url: string): Promise<Wire> {
     far.on('data', (chunk) => {
       answered += 1;
       if (mode === 'swallow') lost += 1;
-      else near.write(chunk);
+      else {
+        if (last_words === '') keeping.add(far);
+        if (keeping.has(far)) kept.push(() => near.write(chunk));
+        else near.write(chunk);
+        if (last_words !== undefined && chunk.includes(last_words)) keeping.add(far);
+      }
     });
     for (const [one, other] of [
       [near, far],
@@ -68,9 +80,14 @@ export async function openWire(target_url: string): Promise<Wire> {
       mode = next;
       if (mode === 'cut') for (const socket of sockets) socket.resetAndDestroy();
     },
+    keepAfter(words) {
+      last_words = words;
+    },
     lost: () => lost,
     answered: () => answered,
     release: () => {
+      last_words = undefined;
+      keeping.clear();
       for (const deliver of kept.splice(0)) deliver();
     },
     async close() {

@@ -62,7 +62,8 @@ test.each([path, '/v1/models'])(
     expect((await from('203.0.113.1', world.key)).status).toBe(200);
     asked = 0;
     const answers: { status: number; retry_after: unknown }[] = [];
-    const ends_at = performance.now() + 1_500;
+    const began_at = performance.now();
+    const ends_at = began_at + 1_500;
     const guess = async () => {
       while (performance.now() < ends_at) {
         answers.push(await from('203.0.113.1', await newKey('gateway'), at));
@@ -73,9 +74,10 @@ test.each([path, '/v1/models'])(
     const made = await gatewayKey(world.api, world.org.org_id);
     expect((await from('203.0.113.2', made)).status).toBe(200);
     await Promise.all(guesses);
+    const took_s = (performance.now() - began_at) / 1_000;
     expect(asked).toBeGreaterThan(8);
-    // Those that waited at the end were asked for within 2 s more.
-    expect(asked).toBeLessThan(8 + 20 * 4);
+    // Those that wait at the end are asked for then.
+    expect(asked).toBeLessThan(8 + 20 * (took_s + 0.5));
     for (const { status, retry_after } of answers) {
       expect([401, 503]).toContain(status);
       if (status === 503) expect(retry_after).toBe('2');
@@ -85,10 +87,11 @@ test.each([path, '/v1/models'])(
 
 test('a key that does not exist is asked for once a second, and one that is issued works at once', async () => {
   const key = await newKey('gateway');
+  const began_at = performance.now();
   expect((await post(gateway.url + path, key, chat('Hello'))).status).toBe(401);
   asked = 0;
   for (let n = 0; n < 5; n += 1) expect((await from('203.0.113.3', key)).status).toBe(401);
-  expect(asked).toBe(0);
+  expect(asked).toBeLessThanOrEqual(Math.floor((performance.now() - began_at) / 1_000));
   const made = await gatewayKey(world.api, world.org.org_id);
   expect((await from('203.0.113.3', made)).status).toBe(200);
 });

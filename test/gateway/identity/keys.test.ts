@@ -17,17 +17,25 @@ import {
 import { makeKey } from '../../support/keys';
 import { credit, makeOrg, type TestOrg } from '../../support/ledger';
 import { until } from '../../support/until';
+import { openWire, type Wire } from '../../support/wire';
 
 let world: World;
 let other: TestGateway;
+let streaming: TestGateway;
+let models: Wire;
 const path = '/v1/chat/completions';
 
 beforeAll(async () => {
   world = await openWorld();
   other = await world.openGateway();
+  models = await openWire(world.models_url);
+  streaming = await world.openGateway({ target: { base_url: `${models.url}/v1` } });
 });
 
-afterAll(() => world.close());
+afterAll(async () => {
+  await world.close();
+  await models.close();
+});
 
 async function funded(): Promise<TestOrg & { owner_key: string }> {
   const org = await makeOrg(world.api.db);
@@ -43,7 +51,7 @@ async function modelsOf(key: string, url = world.url) {
   return { status: answer.statusCode, ids: body.data?.map(({ id }) => id) };
 }
 
-const twenty = chat('Hello [[fault:chunks count=20]] [[fault:slow delay=50]]', { stream: true });
+const twenty = chat('Hello [[fault:chunks count=20]] [[fault:slow delay=10]]', { stream: true });
 
 /** Both gateways know the key, a stream runs with it; then the key ends. */
 async function endInMidStream(
@@ -52,13 +60,16 @@ async function endInMidStream(
   const org = await funded();
   const name = randomUUID();
   const key = await gatewayKey(world.api, org.org_id, { name });
-  for (const url of [world.url, other.url])
+  for (const { url } of [streaming, other])
     expect((await post(url + path, key, chat('Hello'))).status).toBe(200);
   await until(async () => (await openHolds(world.api, org.org_id)) === 0);
-  const stream = post(world.url + path, key, twenty);
-  await until(async () => (await openHolds(world.api, org.org_id)) === 1);
+  const before = models.answered();
+  // Its first chunk comes; the rest waits for what is asked meanwhile.
+  models.keepAfter('data:');
+  const stream = post(streaming.url + path, key, twenty);
+  await until(() => models.answered() > before);
   const successor = await end(org.owner_key, name);
-  for (const url of [world.url, other.url]) {
+  for (const { url } of [streaming, other]) {
     const refused = await post(url + path, key, chat('Hello'));
     expect(refused.status).toBe(401);
     expect(JSON.parse(refused.text).error.code).toBe('invalid_credential');
@@ -69,6 +80,7 @@ async function endInMidStream(
     expect((await post(url + path, key, chat('Hello', { model: 'none' }))).status).toBe(401);
   }
   expect(await openHolds(world.api, org.org_id)).toBe(1);
+  models.release();
   expect((await stream).text).toContain('[DONE]');
   expect(await lastCharge(world, org.org_id)).toMatchObject({
     status: 'settled',

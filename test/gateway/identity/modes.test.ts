@@ -88,7 +88,7 @@ async function eventOf(label: string): Promise<Record<string, unknown>> {
       { label },
     );
     return rows.length > 0;
-  }, 5_000);
+  });
   return rows[0]?.payload ?? {};
 }
 

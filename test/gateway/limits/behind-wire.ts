@@ -7,7 +7,7 @@ import {
   type World,
 } from '../../support/gateway';
 import { credit, makeOrg, type TestOrg } from '../../support/ledger';
-import { openAtMinute } from '../../support/limits';
+import { openAtMinute, openSharing } from '../../support/limits';
 import { type BreakableRedis, openRedis } from '../../support/redis';
 import { openWire, type Wire } from '../../support/wire';
 
@@ -39,6 +39,11 @@ afterAll(async () => {
 /** A gateway whose models are behind the wire. */
 export function open(settings: object): Promise<TestGateway> {
   return openAtMinute(world, { settings, target: { base_url: `${wire.url}/v1` } });
+}
+
+/** The same with a clock that goes, and a store that may answer late. */
+export function openRunning(settings: object): Promise<TestGateway> {
+  return openSharing(world, { settings, target: { base_url: `${wire.url}/v1` } });
 }
 
 export async function ask(

@@ -1,5 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { chat, post } from '../../support/gateway';
+import { openAtMinute } from '../../support/limits';
+import { until } from '../../support/until';
+import { openWire } from '../../support/wire';
 import { ask, CHAT, keyOf, newOrg, open, per, statuses, world } from './asking';
 
 test("a key's own limits stand in the place of those of every key, figure by figure", async () => {
@@ -29,12 +32,22 @@ test('tokens and parallel requests of one key are its own too', async () => {
   const org = await newOrg();
   const tokens = await keyOf(org.org_id, { tpm: 5 });
   const parallel = await keyOf(org.org_id, { max_parallel_requests: 1 });
-  const gateway = await open({ token_rate_limit: { pre_request_estimate: true } });
+  const wire = await openWire(world.models_url);
+  const gateway = await openAtMinute(world, {
+    target: { base_url: `${wire.url}/v1` },
+    settings: { token_rate_limit: { pre_request_estimate: true } },
+  });
   const large = { ...tokens, body: chat('many words '.repeat(20)) };
   expect((await ask(gateway, large)).error).toMatchObject({ scope: 'per_key', limit_type: 'tpm' });
-  const both = await Promise.all([1, 2].map(() => ask(gateway, parallel)));
-  expect(both.map(({ status }) => status).sort()).toEqual([200, 429]);
-  expect(both.find(({ status }) => status === 429)?.error.limit_type).toBe('parallel');
+  wire.keepAfter('');
+  const first = ask(gateway, parallel);
+  await until(() => wire.answered() > 0);
+  const second = await ask(gateway, parallel);
+  wire.release();
+  expect([second.status, second.error.limit_type]).toEqual([429, 'parallel']);
+  expect((await first).status).toBe(200);
+  await gateway.close();
+  await wire.close();
 });
 
 test('a limit that is changed holds for the next gateway that asks', async () => {

@@ -56,13 +56,11 @@ test('who waits in one line and is then refused by another counter goes on once 
   expect([limits.admit([first]), limits.admit([second])]).toEqual([undefined, undefined]);
   const both = [limits.check(here, '', 1, 1), limits.check(there, '', 1, 1)] as const;
   expect(limits.admit(both)).toBe(both[0]);
-  const began = performance.now();
   const over = new AbortController().signal;
-  const waits = admitInTurn(limits, both, both[0], { wait_ms: 20_000, over });
+  const waits = admitInTurn(limits, both, both[0], { wait_ms: 600_000, over });
   limits.release(first);
   // By now it has been refused by the other one.
   await until(() => both[1].used === 1);
   limits.release(second);
   expect(await waits).toBeUndefined();
-  expect(performance.now() - began).toBeLessThan(15_000);
 });

@@ -4,6 +4,7 @@ import type { Check, Rule } from '../../../gateway/limits/buckets';
 import { type Counters, openCounters } from '../../../gateway/limits/counters';
 import type { StoreSettings } from '../../../gateway/limits/store-client';
 import { fixedWindow } from '../../../gateway/limits/windows';
+import { waitForStore } from '../../support/limits';
 import { type BreakableRedis, openRedis } from '../../support/redis';
 import { until } from '../../support/until';
 
@@ -31,9 +32,18 @@ afterEach(async () => {
 afterAll(() => redis.close());
 
 // A busy machine is no outage: what a store that is away costs has tests of its own.
-let patience_ms: number | undefined = 10_000;
-export function usePatienceOfProduct(): void {
-  patience_ms = undefined;
+const patience_ms = 10_000;
+
+/** Freezes the store, which is waited for no longer than the product waits. */
+export function freeze(limits: Counters): void {
+  redis.freeze();
+  waitForStore(limits, 50);
+}
+
+/** Lets it go on; it may answer late again. */
+export function thaw(limits: Counters): void {
+  redis.thaw();
+  waitForStore(limits, patience_ms);
 }
 
 /** The counters of one gateway, over the shared store. */
@@ -80,10 +90,10 @@ export const four = (more?: Partial<StoreSettings>) =>
   Promise.all([open(more), open(more), open(more), open(more)] as const);
 
 /**
- * Four gateways whose reports wait ten seconds for requests under way in place of one: a busy
+ * Four gateways whose reports wait a hundred seconds for requests under way in place of one: a busy
  * machine may take longer than that for a burst, and then fewer requests pass.
  */
-export const fourPatient = () => four({ sync_interval_ms: 1_000 });
+export const fourPatient = () => four({ sync_interval_ms: 10_000 });
 
 export async function counted(key: string): Promise<number> {
   const fields = await redis.client.hvals(key);

@@ -1,32 +1,32 @@
 import { tokenBucket } from '../../../gateway/limits/windows';
+import { waitForStore } from '../../support/limits';
 import { until } from '../../support/until';
 import {
   ask,
   counted,
   EDGELESS_MS,
   four,
+  freeze,
   lines,
   open,
   passes,
   prefix,
   redis,
   rule,
-  usePatienceOfProduct,
+  thaw,
 } from './shared-store';
-
-beforeAll(usePatienceOfProduct);
 
 test('a frozen store costs one wait of 50 ms, then nothing; the log has one line for each change', async () => {
   const limits = await open();
   expect(await passes([limits], 3, rule(10))).toBe(3);
-  redis.freeze();
+  freeze(limits);
   const took: number[] = [];
   for (let n = 0; n < 20; n += 1) {
     const began = performance.now();
     await ask(limits, rule(10));
     took.push(performance.now() - began);
   }
-  redis.thaw();
+  thaw(limits);
   // If each of them waited, none would take less.
   expect(took.filter((ms) => ms < 50).length).toBeGreaterThan(took.length / 2);
   expect(limits.storeState()).toBe('down');
@@ -41,10 +41,10 @@ test('what a frozen store hears late is counted once, and the request that found
   // No tick, so that it is a request that finds out.
   const limits = await open({ sync_interval_ms: 60_000 });
   expect(await passes([limits], 3, rule(10))).toBe(3);
-  redis.freeze();
+  freeze(limits);
   const passed = await passes([limits], 4, rule(10));
   const alone = await passes([limits], 20, rule(10));
-  redis.thaw();
+  thaw(limits);
   expect([passed, alone]).toEqual([4, 3]);
   await until(() => limits.storeState() === 'up');
   await until(async () => (await counted(`${prefix}test:`)) === 10);
@@ -68,11 +68,12 @@ test('what a frozen store was told of a token bucket, and lost, is told again', 
   const limits = await open({ sync_interval_ms: 60_000 });
   const bucket = rule(10, { name: 'bucket:', window: tokenBucket(EDGELESS_MS) });
   for (let n = 0; n < 3; n += 1) limits.countHere(limits.check(bucket, '', 1, 1));
-  redis.freeze();
+  freeze(limits);
   expect(await ask(limits, bucket)).toBeUndefined();
   expect(limits.storeState()).toBe('down');
   await redis.kill();
   await redis.restart();
+  waitForStore(limits, 10_000);
   await until(() => limits.storeState() === 'up');
   await until(async () => Number(await redis.client.hget(`${prefix}bucket:`, 'level')) > 3.9);
 });

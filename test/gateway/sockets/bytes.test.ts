@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { chat, gatewayKey, post, type TestGateway } from '../../support/gateway';
 import type { Client } from '../../support/socket';
 import { until } from '../../support/until';
-import { connected, responds, world } from './connected';
+import { behindWire, connected, models, responds, world } from './connected';
 
 const path = '/v1/responses/ws';
 
 /** A gateway whose first key may have a quarter of so many bytes on their way, and such a key. */
 async function bounded(arriving_limit_bytes: number): Promise<TestGateway & { key: string }> {
-  const gateway = await world.openGateway({ settings: { arriving_limit_bytes } });
+  const gateway = await behindWire({ arriving_limit_bytes });
   return { ...gateway, key: await gatewayKey(world.api, world.org.org_id) };
 }
 
@@ -90,11 +90,12 @@ test('pings between the parts of a frame count for nothing', async () => {
 
 test('frames that wait take it too: one more is refused, the socket stays, and each that runs makes room', async () => {
   const { url, key, close } = await bounded(100_000);
-  const slowly = 'Slowly. [[fault:chunks count=40; slow delay=30]]';
+  const slowly = 'Slowly. [[fault:chunks count=10; slow delay=30]]';
   const [client, beside] = [
     await connected(path, { url, key }),
     await connected(path, { url, key }),
   ];
+  models.keepAfter('response.created');
   for (const one of [client, beside]) {
     one.send(responds(slowly));
     await one.some(({ type }) => type === 'response.created');
@@ -110,11 +111,15 @@ test('frames that wait take it too: one more is refused, the socket stays, and e
       }),
     );
   }
+  models.release();
   await ended(client);
   await ended(client);
+  models.keepAfter('response.created');
   client.send(responds(slowly));
   await client.some(({ type }) => type === 'response.created');
   client.send(responds('z'.repeat(20_000)));
+  await untilRead(client);
+  models.release();
   await ended(client);
   await ended(client);
   expect(client.frames.filter(({ type }) => type === 'error')).toEqual([]);

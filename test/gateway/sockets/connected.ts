@@ -1,21 +1,34 @@
-import { chat, openWorld, type World } from '../../support/gateway';
+import { chat, openWorld, type TestGateway, type World } from '../../support/gateway';
 import { type Client, connect } from '../../support/socket';
+import { openWire, type Wire } from '../../support/wire';
 
 // A world, and sockets that are cut after each test. A test file that imports this also gets its
 // hooks.
 
 export let world: World;
+/** The wire to the models of a gateway that `behindWire` opens. */
+export let models: Wire;
 export const open: Client[] = [];
 
 beforeAll(async () => {
   world = await openWorld();
+  models = await openWire(world.models_url);
 });
 
 afterEach(async () => {
   for (const client of open.splice(0)) client.ws.terminate();
+  models.release();
 });
 
-afterAll(() => world.close());
+afterAll(async () => {
+  await world.close();
+  await models.close();
+});
+
+/** A gateway whose models answer when a test lets them. */
+export function behindWire(settings: object = {}): Promise<TestGateway> {
+  return world.openGateway({ settings, target: { base_url: `${models.url}/v1` } });
+}
 
 export async function connected(
   path = '/v1/chat/completions/ws',

@@ -4,7 +4,7 @@ import { drain } from '../../../gateway/gateway';
 import { gatewayKey, lastCharge } from '../../support/gateway';
 import { type Client, connect, refusedUpgrade } from '../../support/socket';
 import { until } from '../../support/until';
-import { open, responds, world } from './connected';
+import { behindWire, models, open, responds, world } from './connected';
 
 const path = '/v1/responses';
 
@@ -32,16 +32,20 @@ describe('a socket', () => {
   });
 
   it('finishes what runs when its key is revoked, then closes for good', async () => {
+    const { url, close } = await behindWire();
     const key = await gatewayKey(world.api, world.org.org_id);
-    const client = await connected(world.url, key);
+    const client = await connected(url, key);
+    models.keepAfter('response.created');
     client.send(responds(slowly, { stream_id: 'one' }));
     await client.some(({ type }) => type === 'response.created');
     await revokeLast();
     client.send(responds('Again.', { stream_id: 'two' }));
     const [refusal] = await client.answer('error', 'two');
     expect(refusal).toMatchObject({ status: 401, error: { code: 'invalid_credential' } });
+    models.release();
     await client.answer('response.completed', 'one');
     expect(await client.closed).toMatchObject({ code: 1008 });
+    await close();
   });
 
   it('that is idle closes for good soon after its key is revoked', async () => {
@@ -94,20 +98,31 @@ describe('a socket', () => {
   });
 
   it('that is old finishes what runs, says why, and lets its client connect again', async () => {
-    const { url, close } = await world.openGateway({ settings: { sockets: { lifetime_ms: 150 } } });
-    const client = await connected(url);
-    client.send(responds(slowly, { stream_id: 'one' }));
-    const told = (await client.answer('error')).at(-1);
-    expect(told?.error.code).toBe('websocket_connection_limit_reached');
-    await client.answer('response.completed', 'one');
-    expect(await client.closed).toMatchObject({ code: 1001 });
-    await close();
+    // A life that ends before the call has begun proves nothing.
+    for (const lifetime_ms of [150, 1_500, 15_000]) {
+      const settings = { sockets: { lifetime_ms } };
+      const { url, close } = await behindWire(settings);
+      const client = await connected(url);
+      models.keepAfter('response.created');
+      client.send(responds(slowly, { stream_id: 'one' }));
+      const told = await client.answer('error');
+      models.release();
+      const has_begun = told.some(({ type }) => type === 'response.created');
+      if (has_begun || lifetime_ms === 15_000) {
+        expect(told.at(-1)?.error.code).toBe('websocket_connection_limit_reached');
+        await client.answer('response.completed', 'one');
+        expect(await client.closed).toMatchObject({ code: 1001 });
+      }
+      await close();
+      if (has_begun) return;
+    }
   });
 
   it('finishes what runs when the gateway stops, refuses what waits, and closes', async () => {
-    const { url, gateway, sockets, close } = await world.openGateway();
+    const { url, gateway, sockets, close } = await behindWire();
     const client = await connected(url);
     const idle = await connected(url);
+    models.keepAfter('response.created');
     client.send(responds(slowly, { stream_id: 'one' }));
     client.send(responds('Waits.', { stream_id: 'one' }));
     await client.some(({ type }) => type === 'response.created');
@@ -115,6 +130,7 @@ describe('a socket', () => {
     expect(await idle.closed).toMatchObject({ code: 1001 });
     const refusal = (await client.answer('error')).at(-1);
     expect(refusal).toMatchObject({ status: 503, error: { code: 'unavailable' } });
+    models.release();
     await client.answer('response.completed', 'one');
     expect(await client.closed).toMatchObject({ code: 1001 });
     await drained;
@@ -137,7 +153,7 @@ describe('a socket', () => {
 
 describe('the log', () => {
   it('has one line for each frame, answered, refused or left', async () => {
-    const { url, gateway, close } = await world.openGateway();
+    const { url, gateway, sockets, close } = await behindWire();
     const lines: Record<string, unknown>[] = [];
     gateway.log = pino(
       { level: 'info' },
@@ -148,9 +164,12 @@ describe('the log', () => {
     await client.answer('response.completed', 'one');
     client.send(responds('Two.', { model: 'nobody', stream_id: 'two' }));
     await client.answer('error', 'two');
+    models.keepAfter('output_text.delta');
     client.send(responds(slowly, { stream_id: 'three' }));
-    await client.some(({ delta }) => delta);
+    await client.some(({ stream_id, delta }) => stream_id === 'three' && delta);
     client.ws.terminate();
+    await until(() => sockets.sessions.size === 0);
+    models.release();
     await until(() => lines.length >= 3);
     await close();
     const route = '/v1/responses';

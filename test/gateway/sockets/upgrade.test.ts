@@ -11,7 +11,8 @@ import {
 import { credit, makeOrg } from '../../support/ledger';
 import { createRawServer, serveTest } from '../../support/mcp';
 import type { Frame } from '../../support/socket';
-import { asks, connected, responds, world } from './connected';
+import { until } from '../../support/until';
+import { asks, behindWire, connected, models, responds, world } from './connected';
 
 describe('the official client', () => {
   it('asks for a response over its own path, and is charged what the provider told', async () => {
@@ -111,12 +112,20 @@ describe('lanes', () => {
   });
 
   it('answers lanes side by side', async () => {
-    const client = await connected();
-    client.send(asks('Slow. [[fault:chunks count=20; slow delay=50]]', { stream_id: 'slow' }));
+    const { url, close } = await behindWire();
+    const client = await connected('/v1/chat/completions/ws', { url });
+    const before = models.answered();
+    models.keepAfter('');
+    client.send(asks('Slow.', { stream_id: 'slow' }));
+    await until(() => models.answered() > before);
+    models.keepAfter();
     client.send(asks('Quick.', { stream_id: 'quick' }));
     const quick = await client.answer('chat.completion.done', 'quick');
     expect(textOf(quick)).toContain('Quick.');
     expect(client.frames.filter(({ type }) => type !== undefined)).toEqual([]);
+    models.release();
+    expect(textOf(await client.answer('chat.completion.done', 'slow'))).toContain('Slow.');
+    await close();
   });
 
   it('refuses a lane beyond the limit, and goes on with the others', async () => {
@@ -183,12 +192,17 @@ describe('money', () => {
     const org = await makeOrg(world.api.db);
     await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
     const key = await gatewayKey(world.api, org.org_id);
-    const client = await connected('/v1/chat/completions/ws', { key });
-    client.send(asks('Go on. [[fault:chunks count=60; slow delay=20]]', { max_tokens: 400 }));
+    const { url, sockets, close } = await behindWire();
+    const client = await connected('/v1/chat/completions/ws', { url, key });
+    models.keepAfter('"content":');
+    client.send(asks('Go on. [[fault:chunks count=60; slow delay=5]]', { max_tokens: 400 }));
     client.send(asks('This one never starts.'));
-    await client.some(({ choices }) => choices?.[0]?.delta.content);
+    await until(() => client.frames.length > 0);
     client.ws.terminate();
+    await until(() => sockets.sessions.size === 0);
+    models.release();
     const charge = await lastCharge(world, org.org_id);
+    await close();
     expect(charge).toMatchObject({ status: 'settled', outcome: 'completed' });
     expect(charge.actual_cost_nanos).toBeGreaterThan(0n);
     const text = (await arrivals(world.models_url)).map(({ body }) => JSON.stringify(body)).join();

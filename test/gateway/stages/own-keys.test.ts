@@ -179,7 +179,7 @@ const completed = (owner: Owner) => eventsOf(world.api.db, owner.org_id, 'reques
 
 test('a call that waits for money is served by the key of the moment in which it is paid', async () => {
   const { url: held_url } = await world.openGateway({
-    settings: { cost_tickets: { hold_ms: 20_000 } },
+    settings: { cost_tickets: { hold_ms: 600_000 } },
     log,
   });
   const { db } = world.api;

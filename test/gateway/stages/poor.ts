@@ -26,7 +26,7 @@ export const CHAT = '/v1/chat/completions';
 
 beforeAll(async () => {
   world = await openWorld();
-  gateway = await world.openGateway({ settings: { cost_tickets: { hold_ms: 20_000 } } });
+  gateway = await world.openGateway({ settings: { cost_tickets: { hold_ms: 600_000 } } });
   worker = await openWorker(world.api.db);
   approvers = await serve({ db: world.api.db, temporal: worker.temporal });
   ({ call } = approvers);

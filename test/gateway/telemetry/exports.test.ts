@@ -5,8 +5,9 @@ import pino from 'pino';
 import type { Call } from '../../../gateway/call/call';
 import { openConfiguration } from '../../../gateway/configuration';
 import { openTelemetry } from '../../../gateway/telemetry/exports';
+import { createLog } from '../../../runtime/log';
 import { arrivals, chat, forgetArrivals, openWorld, post, type World } from '../../support/gateway';
-import { awayFromMinuteEnd } from '../../support/limits';
+import { openAtMinute } from '../../support/limits';
 import { openReceiver, type ReceivedSpan, type Receiver } from '../../support/telemetry/otlp';
 import { createTrace } from '../../support/telemetry/traces';
 import { until } from '../../support/until';
@@ -83,16 +84,20 @@ async function endureAway(how: 'refuses' | 'hangs'): Promise<void> {
   await telemetry.load(settings);
   telemetry.use(settings);
   gateway.gateway.telemetry = telemetry;
-  const ask = async () =>
+  const took: number[] = [];
+  const ask = async () => {
+    const began_at = performance.now();
     expect((await post(gateway.url + route, world.key, chat('Hello'))).status).toBe(200);
-  const began_at = performance.now();
+    took.push(performance.now() - began_at);
+  };
   for (let at = 0; at < 20; at += 1) await ask();
-  expect(performance.now() - began_at).toBeLessThan(15_000);
+  // Who waits for the receiver waits three seconds, each time.
+  expect(Math.min(...took)).toBeLessThan(2_500);
   await until(() => lines.length > 0);
   await ask();
   const stopped_at = performance.now();
   await telemetry.close();
-  expect(performance.now() - stopped_at).toBeLessThan(15_000);
+  expect(performance.now() - stopped_at).toBeLessThan(60_000);
   if (how === 'hangs') await other.close();
   expect(lines.map(({ level, msg }) => [level, msg])).toEqual([
     [40, 'telemetry is dropped, its receiver is away'],
@@ -184,9 +189,16 @@ test('without telemetry a call has no span, and its settlement names no trace', 
 
 test('the four metrics have the names, types and values of the limiter', async () => {
   const rate_limits = { per_key: { rpm: 3, tpm: 100_000 } };
-  const settings = { rate_limits, ...otlp({ export_rate_limit_metrics: true }) };
-  await awayFromMinuteEnd();
-  const gateway = await world.openGateway({ settings });
+  const gateway = await openAtMinute(world, { settings: { rate_limits } });
+  // It exports of the limits that it has from its start.
+  const telemetry = openTelemetry({
+    limits: gateway.gateway.limits,
+    log: createLog('test', 'silent'),
+  });
+  const wanted = { enabled: true, endpoint_env: 'TEST_OTLP', export_rate_limit_metrics: true };
+  await telemetry.load(wanted);
+  telemetry.use(wanted);
+  gateway.gateway.telemetry = telemetry;
   const statuses: number[] = [];
   for (let at = 0; at < 5; at += 1) {
     statuses.push((await post(gateway.url + route, world.key, chat('Hello'))).status);
@@ -196,6 +208,8 @@ test('the four metrics have the names, types and values of the limiter', async (
   expect(stats).toMatchObject({ requests_allowed_total: 3, requests_rejected_total: 2 });
   receiver.metrics.clear();
   await gateway.gateway.telemetry.close();
+  // A busy receiver takes what was sent a little later.
+  await until(() => receiver.metrics.size > 0);
   expect(Object.fromEntries(receiver.metrics)).toEqual(
     Object.fromEntries(
       Object.entries(stats).map(([key, value]) => {
@@ -215,6 +229,7 @@ test('without limits there is nothing that remains, so no gauge is sent', async 
   const gateway = await world.openGateway({ settings: otlp({ export_rate_limit_metrics: true }) });
   receiver.metrics.clear();
   await gateway.gateway.telemetry.close();
+  await until(() => receiver.metrics.size > 0);
   expect([...receiver.metrics.values()].map(({ name, values }) => [name, values])).toEqual([
     ['svc.rate_limit.requests_allowed_total', [0]],
     ['svc.rate_limit.requests_rejected_total', [0]],
@@ -240,7 +255,9 @@ test('a reload turns traces on and off', async () => {
     const client = createTrace();
     await post(gateway.url + route, world.key, chat('Hello'), client.headers);
     await admin.telemetry.close();
-    return receiver.spans.some(({ trace_id }) => trace_id === client.trace_id);
+    const isThere = () => receiver.spans.some(({ trace_id }) => trace_id === client.trace_id);
+    if (admin.telemetry.tracing !== undefined) await until(isThere);
+    return isThere();
   };
   try {
     expect(await isTraced()).toBe(false);

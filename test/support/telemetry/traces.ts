@@ -23,7 +23,7 @@ export async function traceOf(
 ): Promise<ReceivedSpan[]> {
   const found = () => receiver.spans.filter((span) => span.trace_id === trace_id);
   const missing = () => names.filter((name) => !found().some((span) => nameOf(span) === name));
-  await until(() => missing().length === 0, 15_000).catch(() => undefined);
+  await until(() => missing().length === 0).catch(() => undefined);
   expect(missing()).toEqual([]);
   return found();
 }
