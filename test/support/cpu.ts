@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+
 /**
  * The processor's time that some work takes, in milliseconds. User and system time together: the
  * kernel counts only their sum exactly and divides it between the two by samples, so that either
@@ -8,6 +10,18 @@ export async function cpuMsOf(work: () => unknown): Promise<number> {
   await work();
   const { user, system } = process.cpuUsage(before);
   return (user + system) / 1_000;
+}
+
+/**
+ * The processor's time of this thread so far, in milliseconds; the time of the clock where the
+ * system does not tell. The kernel counts it up as the thread pauses.
+ */
+export function threadMs(): number {
+  try {
+    return Number(readFileSync('/proc/thread-self/schedstat', 'utf8').split(' ')[0]) / 1e6;
+  } catch {
+    return performance.now();
+  }
 }
 
 /**

@@ -1,3 +1,4 @@
+import { cpuMsOf, leastOf } from '../../support/cpu';
 import { post } from '../../support/gateway';
 import { until } from '../../support/until';
 import { ask, openScriptedGateway, requests, transcribe, upstream, world } from './scripted';
@@ -16,9 +17,8 @@ test('a response of very many items is read in time that grows with them', async
   }));
   const told = { input_tokens: 1_000, output_tokens: 5 };
   json({ id: 'r', status: 'completed', output, usage: told });
-  const began = performance.now();
-  expect((await ask('responses')).status).toBe(200);
-  expect(performance.now() - began).toBeLessThan(15_000);
+  const costs = () => cpuMsOf(async () => expect((await ask('responses')).status).toBe(200));
+  expect(await leastOf(3, 15_000, costs)).toBeLessThan(15_000);
 });
 
 test.each([undefined, null, {}, 'x', 5, true])(

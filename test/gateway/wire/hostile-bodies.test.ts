@@ -1,4 +1,5 @@
 import { chat as chatFamily, embeddings } from '../../../gateway/families/table';
+import { cpuMsOf, leastOf } from '../../support/cpu';
 import { type Refusal, refusalOf, take as takeBy } from '../families/taken';
 
 const path = '/v1/chat/completions';
@@ -50,9 +51,10 @@ test.each<[string, string, string]>([
 });
 
 test('a body of millions of levels is refused without being parsed', async () => {
-  const started_at = performance.now();
-  expect(await refusal(nested(9_000_000))).toMatchObject({ status: 400 });
-  expect(performance.now() - started_at).toBeLessThan(20_000);
+  const body = nested(9_000_000);
+  const costs = () =>
+    cpuMsOf(async () => expect(await refusal(body)).toMatchObject({ status: 400 }));
+  expect(await leastOf(3, 20_000, costs)).toBeLessThan(20_000);
 });
 
 test('a hundred levels pass, and brackets in a text are text', async () => {
@@ -183,9 +185,10 @@ test.each<[string, string]>([
   ['texts', `${message(`,"x":[${listed('""', 5_000_000)}]`)}}`],
   ['one piece too many', `${message('')},"x":[${listed('[]', 99_990)}]}`],
 ])('a body of more pieces than anybody needs is 413 without being parsed: %s', async (_, body) => {
-  const started_at = performance.now();
-  expect(await refusal(body)).toMatchObject({ status: 413, error: { code: 'payload_too_large' } });
-  expect(performance.now() - started_at).toBeLessThan(20_000);
+  const error = { code: 'payload_too_large' };
+  const costs = () =>
+    cpuMsOf(async () => expect(await refusal(body)).toMatchObject({ status: 413, error }));
+  expect(await leastOf(3, 20_000, costs)).toBeLessThan(20_000);
 });
 
 test('a body of very many pieces passes, and so do long lists of numbers', async () => {
