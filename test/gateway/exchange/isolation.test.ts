@@ -38,7 +38,7 @@ test('a call for which its whole batch is refused is refused alone; those that t
   const picky = await openPicky();
   const batches = openBatches({ urls: [picky.url], headers: {} });
   const calls = Array.from({ length: 10 }, (_, at) =>
-    batches.send('reserve', { is_marked: at === 4 }, 5_000),
+    batches.send('reserve', { is_marked: at === 4 }, 60_000),
   );
   const statuses = (await Promise.all(calls)).map(({ status }) => status);
   await batches.close();

@@ -1,4 +1,5 @@
 import type { ServerResponse } from 'node:http';
+import { request } from 'undici';
 import { chat, gatewayKey, lastCharge, post } from '../../support/gateway';
 import { credit, makeOrg } from '../../support/ledger';
 import { answered, first, openRouted, path, second, world } from '../exchange/routed';
@@ -273,23 +274,22 @@ test('account words after content are not told', async () => {
   const { text } = await post(url + path, world.key, chat('Hello', { stream: true }));
   expect(text).not.toContain('billing details');
 });
-test('role for 1.2 s, then an error of the account', async () => {
+test('a role that is let go after a second, then an error of the account', async () => {
   const url = await openRouted();
+  let upstream: ServerResponse | undefined;
   first.answer = (res) => {
+    upstream = res;
     res.writeHead(200, { 'content-type': 'text/event-stream' });
     res.write(data({ choices: [{ index: 0, delta: { role: 'assistant', content: '' } }] }));
-    setTimeout(() => {
-      res.end(
-        data({
-          error: {
-            message: 'You exceeded your current quota, please check your plan and billing details.',
-            code: 'insufficient_quota',
-          },
-        }),
-      );
-    }, 1300);
   };
-  const { status, text } = await post(url + path, world.key, chat('Hello', { stream: true }));
+  const { statusCode: status, body } = await request(url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${world.key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(chat('Hello', { stream: true })),
+  });
+  const message = 'You exceeded your current quota, please check your plan and billing details.';
+  upstream?.end(data({ error: { message, code: 'insufficient_quota' } }));
+  const text = await body.text();
   const c = await lastCharge(world, world.org.org_id);
   expect({ status, cost: Number(c.actual_cost_nanos) }).toEqual({ status: 200, cost: 0 });
   expect(text).not.toContain('billing details');

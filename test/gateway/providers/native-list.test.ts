@@ -39,9 +39,12 @@ test('all parts of a list are read, without what serves neither chats nor embedd
 test('what is discovered is served under its name', async () => {
   const url = await openSold({}, [{ ...row, base_url: `${origin}/gemini/v1beta`, discover: true }]);
   await until(async () => (await fetch(`${url}/readyz`)).status === 200);
-  const answer = await fetch(`${url}/svc/health`);
-  const { unpriced_models } = (await answer.json()) as { unpriced_models: string[] };
-  expect(unpriced_models).toContain('gemini/gemini-3.8-flash');
+  let told: { unpriced_models?: string[] } = {};
+  await until(async () => {
+    told = (await (await fetch(`${url}/svc/health`)).json()) as typeof told;
+    return told.unpriced_models !== undefined;
+  });
+  expect(told.unpriced_models).toContain('gemini/gemini-3.8-flash');
 });
 
 /** A server whose list is this. */
