@@ -1,6 +1,7 @@
 import { request } from 'undici';
 import { routes } from '../../gateway/routes';
 import { openWorld, type World } from '../support/gateway';
+import { until } from '../support/until';
 
 let world: World;
 
@@ -23,8 +24,14 @@ const paths = ['/readyz', '/svc/health', ...gets.map(({ path }) => path)];
 test.each([...paths, '/v1/models/gpt-4o-mini', '/v1/models/constructor'])(
   'HEAD %s is GET without a body',
   async (path) => {
-    const { text: _, ...got } = await ask('GET', path);
-    expect(await ask('HEAD', path)).toEqual({ ...got, text: '' });
+    let [got, head] = [await ask('GET', path), await ask('HEAD', path)];
+    // Probes leave out what takes long: a busy machine is asked again.
+    await until(async () => {
+      if (got.status === head.status && got.length === head.length) return true;
+      [got, head] = [await ask('GET', path), await ask('HEAD', path)];
+      return false;
+    }).catch(() => undefined);
+    expect(head).toEqual({ ...got, text: '' });
   },
 );
 

@@ -3,6 +3,7 @@ import * as pricing from '../../domain/ledger/pricing';
 import { many } from '../../domain/sql';
 import { gatewayKey, openWorld, type TestGateway, type World } from '../support/gateway';
 import { makeOrg, makeOwnKey } from '../support/ledger';
+import { until } from '../support/until';
 
 let world: World;
 let gateway: TestGateway;
@@ -94,10 +95,13 @@ test("Anthropic's clients are told under its own names; OpenAI's SDK reads on", 
 });
 
 test('health names what is served and has no price', async () => {
-  const answer = await fetch(`${gateway.url}/svc/health`);
-  expect(await answer.json()).toMatchObject({
-    ...{ status: 'ok', unpriced_models: ['cheap/unpriced'] },
+  let told: { unpriced_models?: string[] } = {};
+  // A probe waits no longer than a quarter of a second for what it says beside.
+  await until(async () => {
+    told = (await (await fetch(`${gateway.url}/svc/health`)).json()) as typeof told;
+    return told.unpriced_models !== undefined;
   });
+  expect(told).toMatchObject({ status: 'ok', unpriced_models: ['cheap/unpriced'] });
 });
 
 test('a price is what the organization of the caller pays, whoever says who calls', async () => {

@@ -16,6 +16,7 @@ import {
 } from '../support/gateway';
 import { balance, credit, inFlight, makeOrg, makePrice } from '../support/ledger';
 import { until } from '../support/until';
+import { openWire } from '../support/wire';
 
 let world: World;
 const path = '/v1/chat/completions';
@@ -91,17 +92,29 @@ describe.each([{ stream: false }, { stream: true }])('%j', ({ stream }) => {
 test('200 parallel calls on a wallet that covers 20: exactly 20 are answered, 180 get a ticket, the balance is exact', async () => {
   const { db } = world.api;
   // Nothing is settled, and so given back, before the last call has asked.
-  const body = chat('Say hello. [[fault:slow delay=12000]]');
+  const models = await openWire(world.models_url);
+  const { url, close } = await world.openGateway({ target: { base_url: `${models.url}/v1` } });
+  models.keepAfter('');
+  const body = chat('Say hello.');
   const probe = await makeOrg(db);
   await credit(db, probe.org_id, probe.org_wallet, 1_000_000_000n);
-  const probing = post(world.url + path, await gatewayKey(world.api, probe.org_id), body);
+  const probing = post(url + path, await gatewayKey(world.api, probe.org_id), body);
   await until(async () => (await openHolds(world.api, probe.org_id)) === 1);
   const held = 1_000_000_000n - (await balance(db, probe.org_wallet)).balance_nanos;
   const org = await makeOrg(db);
   await credit(db, org.org_id, org.org_wallet, 20n * held);
   const key = await gatewayKey(world.api, org.org_id);
-  const calls = Array.from({ length: 200 }, () => () => post(world.url + path, key, body));
-  const answers = await inFlight(200, calls);
+  let decided = 0;
+  const calls = Array.from({ length: 200 }, () => async () => {
+    const answer = await post(url + path, key, body);
+    decided += 1;
+    return answer;
+  });
+  const answering = inFlight(200, calls);
+  // Those that are held are asked for, and the others refused.
+  await until(async () => decided + (await openHolds(world.api, org.org_id)) === 200, 120_000);
+  models.release();
+  const answers = await answering;
   expect(answers.filter(({ status }) => status === 200)).toHaveLength(20);
   const refused = answers.filter(({ status }) => status === 402);
   expect(refused).toHaveLength(180);
@@ -113,6 +126,8 @@ test('200 parallel calls on a wallet that covers 20: exactly 20 are answered, 18
     reserved_nanos: 0n,
   });
   await probing;
+  await close();
+  await models.close();
 });
 
 test('a balance equal to the hold is enough', async () => {

@@ -21,6 +21,7 @@ import {
 } from '../support/gateway';
 import { credit, makeOrg, makePrice } from '../support/ledger';
 import { until } from '../support/until';
+import { openWire } from '../support/wire';
 
 let world: World;
 let folder: string;
@@ -38,7 +39,7 @@ afterAll(async () => {
   await world.close();
 });
 
-function settingsFile(more = ''): string {
+function settingsFile(more: string, models_url: string): string {
   const file = path.join(folder, 'gateway.yaml');
   writeFileSync(
     file,
@@ -47,7 +48,7 @@ function settingsFile(more = ''): string {
     - id: sandbox
       provider: openai
       shape: openai
-      base_url: ${world.models_url}/v1
+      base_url: ${models_url}/v1
       api_key_env: TEST_MODELS_KEY
       models: [gpt-4o-mini]
 ${more}`,
@@ -55,13 +56,17 @@ ${more}`,
   return file;
 }
 
-async function start(more = '', changed: Record<string, string> = {}) {
+async function start(
+  more = '',
+  changed: Record<string, string> = {},
+  models_url = world.models_url,
+) {
   const [port = 0] = await freePorts(1);
   const url = `http://127.0.0.1:${port}`;
   const env = {
     CONTROL_PLANE_URL: world.api.url,
     CONTROL_PLANE_TOKEN: world.control_plane_token,
-    GATEWAY_CONFIG: settingsFile(more),
+    GATEWAY_CONFIG: settingsFile(more, models_url),
     GATEWAY_PORT: String(port),
     LOG_LEVEL: 'info',
     ...changed,
@@ -93,18 +98,22 @@ async function statusOf(url: string): Promise<number> {
 }
 
 test('on SIGTERM: /readyz is 503, new calls are sent elsewhere, the stream in flight finishes and settles, the process exits 0', async () => {
-  const { url, running, lines } = await start();
+  const models = await openWire(world.models_url);
+  const { url, running, lines } = await start('timeouts: { drain_ms: 120000 }', {}, models.url);
   const { org_id, key } = await funded();
-  const content = 'Hello [[fault:chunks count=30]] [[fault:slow delay=60]]';
+  const content = 'Hello [[fault:chunks count=30]] [[fault:slow delay=10]]';
+  models.keepAfter('{"content":"');
   const streaming = post(url + chat_path, key, chat(content, { stream: true }));
-  await until(async () => (await openHolds(world.api, org_id)) === 1);
+  await until(() => models.answered() > 0);
   process.kill(running.pid, 'SIGTERM');
   await until(async () => (await statusOf(`${url}/readyz`)) === 503);
   expect(await statusOf(`${url}/svc/health`)).toBe(200);
   const refused = await post(url + chat_path, key, chat('Hello'));
   expect(refused.status).toBe(503);
   expect(refused.headers['retry-after']).toBeDefined();
+  models.release();
   expect((await streaming).text).toContain('[DONE]');
+  await models.close();
   expect(await running.ended).toBe('exited 0');
   expect(await openHolds(world.api, org_id)).toBe(0);
   expect(await lastCharge(world, org_id)).toMatchObject({
@@ -136,11 +145,15 @@ test('on SIGTERM: /readyz is 503, new calls are sent elsewhere, the stream in fl
 test('a stream that outlasts the drain is ended with an error frame and settled at what came; the process exits 0', async () => {
   const { url, running } = await start('timeouts: { drain_ms: 500 }');
   const { org_id, key } = await funded();
-  const content = 'Hello [[fault:chunks count=50]] [[fault:slow delay=200]]';
-  const streaming = post(url + chat_path, key, chat(content, { stream: true }));
-  await until(async () => (await openHolds(world.api, org_id)) === 1);
+  const content = 'Hello [[fault:chunks count=50]] [[fault:silence after=10]]';
+  const streaming = await request(url + chat_path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify(chat(content, { stream: true })),
+  });
+  // Its head comes with its first words.
   process.kill(running.pid, 'SIGTERM');
-  const { text } = await streaming;
+  const text = await streaming.body.text();
   expect(text).toContain('"unavailable"');
   expect(text).not.toContain('[DONE]');
   expect(await running.ended).toBe('exited 0');

@@ -55,7 +55,11 @@ afterAll(async () => {
 
 const files = (dir: string) => readdirSync(dir).filter((name) => name.endsWith('.jsonl'));
 
-async function startGateway(control_plane_url: string, more: Record<string, string>) {
+async function startGateway(
+  control_plane_url: string,
+  more: Record<string, string>,
+  models_url = world.models_url,
+) {
   const [port = 0] = await freePorts(1);
   const url = `http://127.0.0.1:${port}`;
   const file = path.join(folder, 'gateway.yaml');
@@ -63,7 +67,7 @@ async function startGateway(control_plane_url: string, more: Record<string, stri
     file,
     `providers:
   targets:
-    - {id: sandbox, provider: openai, shape: openai, base_url: ${world.models_url}/v1, api_key_env: TEST_MODELS_KEY, models: [gpt-4o-mini]}
+    - {id: sandbox, provider: openai, shape: openai, base_url: ${models_url}/v1, api_key_env: TEST_MODELS_KEY, models: [gpt-4o-mini]}
 `,
   );
   const env = {
@@ -85,16 +89,19 @@ async function startGateway(control_plane_url: string, more: Record<string, stri
 /** A call that was answered by a gateway that then died, before it could settle. */
 async function answeredAndDead(more: Record<string, string>) {
   const wire = await openWire(world.api.url);
-  const { url, running } = await startGateway(wire.url, more);
+  const models = await openWire(world.models_url);
+  const { url, running } = await startGateway(wire.url, more, models.url);
   const org = await makeOrg(world.api.db);
   await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
   const key = await gatewayKey(world.api, org.org_id);
-  const body = chat('Hello [[fault:slow delay=2000]]');
+  const body = chat('Hello');
   await forgetArrivals(world.models_url);
+  models.keepAfter('');
   const answering = post(`${url}/v1/chat/completions`, key, body);
   // The gateway has heard of its hold once it asks the provider.
   await until(async () => (await arrivals(world.models_url)).length === 1);
   wire.set('cut');
+  models.release();
   expect((await answering).status).toBe(200);
   // The call ends a moment after its last byte.
   const spool = more.GATEWAY_SPOOL_DIR;
@@ -105,6 +112,7 @@ async function answeredAndDead(more: Record<string, string>) {
   process.kill(running.pid, 'SIGKILL');
   await running.ended;
   await wire.close();
+  await models.close();
   return org;
 }
 
