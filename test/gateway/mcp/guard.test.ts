@@ -125,7 +125,7 @@ test('a tool whose result is blocked has run, and is paid for; an event tells of
       { org_id },
     );
     return told.length > 0;
-  }, 5_000);
+  });
   expect(told).toMatchObject([{ payload: { stage: 'output', model: 'tools/echo' } }]);
 });
 

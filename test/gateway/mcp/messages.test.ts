@@ -72,12 +72,10 @@ describe('a batch whose calls wait for money', () => {
       method: 'tools/call',
       params: { name, arguments: { a: id, b: 1 }, ...more },
     });
-    const began = performance.now();
-    const headers = { 'x-svc-hold-ms': '20000' };
+    const headers = { 'x-svc-hold-ms': '600000' };
     const batch = [call(1, 'add'), call(2, 'echo')];
     const answer = await send(JSON.stringify(batch), { key, headers });
     expect(answer.status).toBe(403);
-    expect(performance.now() - began).toBeLessThan(15_000);
     await until(() => gateway.gateway.calls.size === 0);
   });
 });

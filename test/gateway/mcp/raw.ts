@@ -33,7 +33,7 @@ afterAll(async () => {
   await server.close();
 });
 
-export async function open(more: object = {}) {
+export async function open(more: object = {}, timeouts: object = {}) {
   const row = {
     name: 'raw',
     url: server.url,
@@ -41,7 +41,7 @@ export async function open(more: object = {}) {
     headers: { 'X-Mine': 'yes' },
   };
   const mcp = { servers: [row], keep_alive_ms: KEEP_ALIVE_MS, ...more };
-  const opened = await world.openGateway({ settings: { mcp } });
+  const opened = await world.openGateway({ settings: { mcp, timeouts } });
   return { ...opened, url: `${opened.url}/mcp` };
 }
 

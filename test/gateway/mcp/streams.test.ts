@@ -84,17 +84,16 @@ describe('a stream', () => {
   });
 
   it('of notices ends at once when the gateway stops', async () => {
-    const stopping = await open();
+    // A stop waits longer than this test for what does not end.
+    const stopping = await open({}, { drain_ms: 600_000 });
     raw.answer = (_req, res) => stream(res);
     const back = await request(stopping.url, {
       headers: { accept: 'text/event-stream', authorization: `Bearer ${world.key}` },
     });
     expect(back.statusCode).toBe(200);
     const text = back.body.text();
-    const began = performance.now();
     await drain(stopping.gateway, stopping.sockets);
     await text;
-    expect(performance.now() - began).toBeLessThan(15_000);
   });
 });
 
@@ -202,7 +201,7 @@ describe('a stream of notices', () => {
       'update tokens set revoked_at = clock_timestamp() where org_id = :org_id',
       { org_id },
     );
-    await until(() => has_ended);
+    await until(() => has_ended, 120_000);
     await until(() => gateway.calls.size === 0);
   });
 

@@ -194,10 +194,10 @@ describe('money', () => {
     const key = await gatewayKey(world.api, org.org_id);
     const { url, sockets, close } = await behindWire();
     const client = await connected('/v1/chat/completions/ws', { url, key });
-    models.keepAfter('"content":');
+    models.keepAfter('{"content":"');
     client.send(asks('Go on. [[fault:chunks count=60; slow delay=5]]', { max_tokens: 400 }));
     client.send(asks('This one never starts.'));
-    await until(() => client.frames.length > 0);
+    await client.some(({ choices }) => choices?.[0]?.delta.content);
     client.ws.terminate();
     await until(() => sockets.sessions.size === 0);
     models.release();

@@ -3,6 +3,7 @@ import { many } from '../../../domain/sql';
 import { chat, gatewayKey, post } from '../../support/gateway';
 import { makeKey } from '../../support/keys';
 import { until } from '../../support/until';
+import { openWire } from '../../support/wire';
 import {
   approvers,
   ask,
@@ -149,12 +150,13 @@ test('a hold that lapses names its caller, and the label that another event of i
   const poor = await makePoor();
   await topUp(poor);
   const limits = { rate_limits: { per_key: { rpm: 100 } } };
-  const limited = await world.openGateway({ settings: limits });
+  const models = await openWire(world.models_url);
+  const target = { base_url: `${models.url}/v1` };
+  const limited = await world.openGateway({ settings: limits, target });
   const label = randomUUID();
   // It goes on while its gateway is thought to be dead.
-  const slow = post(limited.url + CHAT, poor.key, chat('[[fault:slow delay=3000]] Hello'), {
-    'x-request-id': label,
-  });
+  models.keepAfter('');
+  const slow = post(limited.url + CHAT, poor.key, chat('Hello'), { 'x-request-id': label });
   const { db } = world.api;
   const held = async () =>
     many(
@@ -172,7 +174,10 @@ test('a hold that lapses names its caller, and the label that another event of i
   expect(await untilTold(label, poor, 1)).toMatchObject([
     { type: 'reservation.expired', trace_label: label, payload: callerOf(poor) },
   ]);
+  models.release();
   expect((await slow).status).toBe(200);
+  await limited.close();
+  await models.close();
 });
 
 test('without a proof there is a proof method and no identity', async () => {

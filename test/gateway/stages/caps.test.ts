@@ -1,9 +1,12 @@
 import { randomUUID } from 'node:crypto';
 import * as constraints from '../../../domain/ledger/constraints';
 import * as organizations from '../../../domain/people/organizations';
+import { awayFromDayEnd } from '../../support/limits';
 import { ask, makePoor, type Poor, topUp, untilWaiting, world } from './poor';
 
 // A cap's refusal says which cap it is, and has the headers that each 429 has.
+
+beforeEach(awayFromDayEnd);
 
 async function capped(fields: Partial<constraints.ConstraintFields>) {
   const poor = await makePoor();

@@ -18,4 +18,4 @@ test('packages of vendors are loaded by the first request of a target that needs
     google,
     entra: [...google, '@azure/msal-node'],
   });
-}, 60_000);
+});
