@@ -199,6 +199,7 @@ test('a settlement whose answer is lost is repeated and charged once', async () 
   const answering = post(gateway.url + path, key, chat('Hello'));
   // Its hold has come back to the gateway, too.
   await until(async () => (await arrivals(world.models_url)).length === 1);
+  gateway.patience = 'never';
   wire.set('swallow');
   models.release();
   expect((await answering).status).toBe(200);

@@ -210,8 +210,11 @@ describe('sessions', () => {
     client.fallbackNotificationHandler = async ({ params }) =>
       void heard.push(JSON.stringify(params));
     await until(() => gateway.gateway.calls.size > 0);
-    await client.callTool({ name: 'whoami', arguments: {} });
-    await until(() => heard.length > 0);
+    // A call before the stream has reached its server is not heard of.
+    await until(async () => {
+      await client.callTool({ name: 'whoami', arguments: {} });
+      return heard.length > 0;
+    });
     expect(heard[0]).toContain('hello');
     await client.close();
     await until(() => gateway.gateway.calls.size === 0);

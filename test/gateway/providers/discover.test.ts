@@ -1,4 +1,5 @@
 import { createServer, type Server } from 'node:http';
+import { isDeepStrictEqual } from 'node:util';
 import { adopt } from '../../../gateway/adopt';
 import type { Snapshot } from '../../../gateway/call/snapshot';
 import { openSnapshot } from '../../../gateway/call/snapshot';
@@ -40,6 +41,12 @@ const settings = (discover: unknown, more: object = {}) => ({
 });
 const namesOf = ({ providers }: Pick<Snapshot, 'providers'>) =>
   providers.models(new Set(['openai'] as const), null).map(({ model }) => model);
+/** What a list says may come late: a configuration waits for it two seconds at most. */
+async function expectNames(gateway: TestGateway['gateway'], names: string[]): Promise<void> {
+  const found = () => namesOf(gateway.snapshot);
+  await until(() => isDeepStrictEqual(found(), names)).catch(() => undefined);
+  expect(found()).toEqual(names);
+}
 const open = (discover: unknown, more: object = {}) =>
   world.openGateway({ settings: settings(discover, more) });
 const adopted = ({ gateway }: TestGateway, discover: unknown) =>
@@ -51,9 +58,9 @@ test('a target serves what its server lists, as far as patterns match, beside wh
     { match: ['qwen3-*'] },
     { models: [{ name: 'mine', upstream: 'llama-3.2' }] },
   );
-  expect(namesOf(gateway.snapshot)).toEqual(['mine', 'qwen3-8b', 'qwen3-32b']);
+  await expectNames(gateway, ['mine', 'qwen3-8b', 'qwen3-32b']);
   const all = await open(true);
-  expect(namesOf(all.gateway.snapshot)).toEqual(listed);
+  await expectNames(all.gateway, listed);
 });
 
 test('a list that is empty, too long or away leaves what was known', async () => {
@@ -62,32 +69,33 @@ test('a list that is empty, too long or away leaves what was known', async () =>
   for (const change of [[], Array.from({ length: 10_000 }, (_, at) => `m${at}`)]) {
     listed = change;
     await adopted(made, { models_max: 3 });
-    expect(namesOf(made.gateway.snapshot)).toEqual(['a', 'b']);
+    await expectNames(made.gateway, ['a', 'b']);
   }
   is_down = true;
   const before = asked;
   await adopted(made, { models_max: 3 });
+  await until(() => asked > before);
   is_down = false;
   expect([namesOf(made.gateway.snapshot), asked]).toEqual([['a', 'b'], before + 1]);
   listed = ['a', 'c'];
   await adopted(made, { models_max: 3 });
-  expect(namesOf(made.gateway.snapshot)).toEqual(['a', 'c']);
+  await expectNames(made.gateway, ['a', 'c']);
 });
 
 test('a model that settings no longer name is gone, also while the list is away', async () => {
   listed = ['a', 'both'];
   const models = [{ name: 'mine', upstream: 'a', price_as: 'other' }, 'plain', 'both'];
   const made = await open(true, { models });
-  expect(namesOf(made.gateway.snapshot)).toEqual(['mine', 'plain', 'both', 'a']);
+  await expectNames(made.gateway, ['mine', 'plain', 'both', 'a']);
   is_down = true;
   await adopted(made, true);
   // What the list had stays, under its own name.
-  expect(namesOf(made.gateway.snapshot)).toEqual(['a', 'both']);
+  await expectNames(made.gateway, ['a', 'both']);
   await adopted(made, { match: ['b*'] });
-  expect(namesOf(made.gateway.snapshot)).toEqual(['both']);
+  await expectNames(made.gateway, ['both']);
   await adopted(made, true);
   is_down = false;
-  expect(namesOf(made.gateway.snapshot)).toEqual(['a', 'both']);
+  await expectNames(made.gateway, ['a', 'both']);
 });
 
 test('a group may name what is discovered', () => {
@@ -139,7 +147,7 @@ test('a name that no line can hold is none, and one that stands twice is one', a
     'constructor',
   ];
   const { gateway } = await open(true);
-  expect(namesOf(gateway.snapshot)).toEqual(['a', '__proto__', 'constructor']);
+  await expectNames(gateway, ['a', '__proto__', 'constructor']);
 });
 
 test.each([
@@ -171,6 +179,7 @@ test("Anthropic's list is asked for in one page", async () => {
     const row = { kind: 'anthropic', auth: { key_env: 'TEST_MODELS_KEY' }, base_url: at, ...query };
     await open(true, row);
   }
+  await until(() => paths.length > 1);
   expect(paths).toEqual(['/v1/models?limit=1000', '/v1/models?limit=1000&a=b']);
   other.closeAllConnections();
   other.close();
@@ -190,7 +199,7 @@ test.each([
   const { gateway } = await open(true, {
     ...{ kind, base_url: at, auth: { key_env: 'TEST_MODELS_KEY' } },
   });
-  expect(namesOf(gateway.snapshot)).toEqual(names);
+  await expectNames(gateway, names);
   other.closeAllConnections();
   other.close();
 });
@@ -213,7 +222,7 @@ test('a list that never ends is left after its bound, and what was known stays',
   const at = `http://127.0.0.1:${await listen(other, 0)}/v1`;
   const { gateway } = await open(true, { base_url: at, models: ['known'] });
   await until(() => is_left);
-  expect(namesOf(gateway.snapshot)).toEqual(['known']);
+  await expectNames(gateway, ['known']);
   expect(written).toBeGreaterThan(4 * 1_048_576);
   other.closeAllConnections();
   other.close();

@@ -81,6 +81,7 @@ test('counts of tokens and lists of models renew a key that is no longer taken',
     return (await post(`${at}/v1/messages/count_tokens`, caller, body)).text;
   };
   const [list, counts] = ['/v1/models?limit=1000', '/v1/messages/count_tokens'];
+  await until(() => asked.length > 1);
   expect(asked).toEqual([`${list} old-key`, `${list} new-key`]);
   expect(await count('listed')).toBe('{"input_tokens":77}');
   next = 'third-key';

@@ -18,7 +18,7 @@ export function batchesOf(control_plane: ControlPlane): Batches {
   return batches;
 }
 
-/** Waits for answers as long as its patience says; settlements are repeated in any case. */
+/** Waits for answers as long as the patience says. */
 export function waitLonger(batches: Batches, patience: () => Patience): void {
   const send = batches.send.bind(batches);
   const request = batches.request.bind(batches);
@@ -27,8 +27,7 @@ export function waitLonger(batches: Batches, patience: () => Patience): void {
     const { request_id = '' } = body as { request_id?: string };
     const is_repeated = op === 'reserve' && reserved.has(request_id);
     if (op === 'reserve') reserved.add(request_id);
-    const is_patient =
-      op !== 'settle' && (patience() === 'always' || (patience() === 'repeats' && is_repeated));
+    const is_patient = patience() === 'always' || (patience() === 'repeats' && is_repeated);
     return send(op, body, is_patient ? Math.max(timeout_ms, PATIENCE_MS) : timeout_ms, is_urgent);
   };
   batches.request = (method, at, body, options = {}) => {
