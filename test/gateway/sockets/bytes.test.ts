@@ -95,7 +95,7 @@ test('frames that wait take it too: one more is refused, the socket stays, and e
     await connected(path, { url, key }),
     await connected(path, { url, key }),
   ];
-  models.keepAfter('response.created');
+  models.keepAfter('response.output_text.delta');
   for (const one of [client, beside]) {
     one.send(responds(slowly));
     await one.some(({ type }) => type === 'response.created');
@@ -114,7 +114,7 @@ test('frames that wait take it too: one more is refused, the socket stays, and e
   models.release();
   await ended(client);
   await ended(client);
-  models.keepAfter('response.created');
+  models.keepAfter('response.output_text.delta');
   client.send(responds(slowly));
   await client.some(({ type }) => type === 'response.created');
   client.send(responds('z'.repeat(20_000)));

@@ -35,7 +35,7 @@ describe('a socket', () => {
     const { url, close } = await behindWire();
     const key = await gatewayKey(world.api, world.org.org_id);
     const client = await connected(url, key);
-    models.keepAfter('response.created');
+    models.keepAfter('response.output_text.delta');
     client.send(responds(slowly, { stream_id: 'one' }));
     await client.some(({ type }) => type === 'response.created');
     await revokeLast();
@@ -103,11 +103,12 @@ describe('a socket', () => {
       const settings = { sockets: { lifetime_ms } };
       const { url, close } = await behindWire(settings);
       const client = await connected(url);
-      models.keepAfter('response.created');
+      const before = models.answered();
+      models.keepAfter('response.output_text.delta');
       client.send(responds(slowly, { stream_id: 'one' }));
       const told = await client.answer('error');
+      const has_begun = models.answered() > before;
       models.release();
-      const has_begun = told.some(({ type }) => type === 'response.created');
       if (has_begun || lifetime_ms === 15_000) {
         expect(told.at(-1)?.error.code).toBe('websocket_connection_limit_reached');
         await client.answer('response.completed', 'one');
@@ -122,7 +123,7 @@ describe('a socket', () => {
     const { url, gateway, sockets, close } = await behindWire();
     const client = await connected(url);
     const idle = await connected(url);
-    models.keepAfter('response.created');
+    models.keepAfter('response.output_text.delta');
     client.send(responds(slowly, { stream_id: 'one' }));
     client.send(responds('Waits.', { stream_id: 'one' }));
     await client.some(({ type }) => type === 'response.created');
@@ -164,7 +165,7 @@ describe('the log', () => {
     await client.answer('response.completed', 'one');
     client.send(responds('Two.', { model: 'nobody', stream_id: 'two' }));
     await client.answer('error', 'two');
-    models.keepAfter('output_text.delta');
+    models.keepAfter('response.output_text.delta');
     client.send(responds(slowly, { stream_id: 'three' }));
     await client.some(({ stream_id, delta }) => stream_id === 'three' && delta);
     client.ws.terminate();
