@@ -95,7 +95,7 @@ test('a batch that is not answered holds up no other event at the end, and what 
   control_plane.settle({ org_id: 'org_1', request_id: 'req_1', outcome: 'canceled' });
   await until(async () => seen.batches === 1);
   events.emit(subject, { type: 'request.completed', payload: {} });
-  await events.close(800);
+  await events.close(500);
   expect(seen.alone.map(({ type }) => type)).toEqual(['request.completed']);
   expect(events.dropped()).toBe(1);
   for (const goOn of seen.held) goOn();
