@@ -13,7 +13,8 @@ export async function runExports(
   print: (text: string) => void,
 ): Promise<number> {
   if (id !== undefined) return follow(db, id, print);
-  const { rows } = await exports.list(db, { org_id: undefined }, { page: 1, per_page: LISTED_MAX });
+  const newest = { sort: '-created_at', page: 1, per_page: LISTED_MAX };
+  const { rows } = await exports.list(db, { org_id: undefined }, newest);
   for (const row of rows) print(lineOf(row));
   if (rows.length === 0) print('No export was asked for.');
   return 0;

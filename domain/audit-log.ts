@@ -117,7 +117,6 @@ export function list(
       bindings,
       id,
       created_at: 'a.created_at',
-      orders: { created_at: undefined },
     },
     request,
   );

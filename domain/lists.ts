@@ -58,7 +58,16 @@ export interface Listing {
   id: string;
   /** The column for `as_of`. */
   created_at: string;
-  orders: Record<string, Order>;
+  /** Undefined: that of their making alone, which their ids keep. */
+  orders?: Record<string, Order>;
+}
+
+/**
+ * A column is of `:org_id`: of an organization, or of the platform, whose rows name none. As
+ * conditions that an index answers, which `is not distinct from` is not.
+ */
+export function owns(column: string, org_id: string | null): string {
+  return org_id === null ? `${column} is null` : `${column} = :org_id`;
 }
 
 /**
@@ -85,7 +94,7 @@ export async function listOf<Row>(
 
 /** The rows and their order, as clauses of a statement. */
 function clausesOf(
-  { created_at, id, orders }: Listing,
+  { created_at, id, orders = {} }: Listing,
   { sort }: Pick<ListRequest, 'sort'>,
   from: string,
 ) {
@@ -150,7 +159,7 @@ async function partOf<Row>(
 ): Promise<Part<Row>> {
   const { name, bindings, from, search } = listing;
   const of = JSON.stringify([name, request.sort, bindings, request.as_of ?? null]);
-  const is_ordered = listing.orders[request.sort.replace(/^-/, '')] !== undefined;
+  const is_ordered = listing.orders?.[request.sort.replace(/^-/, '')] !== undefined;
   const after =
     request.cursor === FIRST ? undefined : await placeIn(request.cursor, of, is_ordered);
   const read = (rows: Rows, within?: number) =>

@@ -7,7 +7,7 @@ import { isClosed } from '../../runtime/outgoing';
 import * as answers from '../answers/identity';
 import * as shared from '../answers/shared';
 import { actingOrg, open, platformAdmin } from '../http/access';
-import { id, ledgerPage, name, page, search } from '../http/fields';
+import { id, ledgerPage, listParts, name, search } from '../http/fields';
 import { secretOwner } from '../http/id-tokens';
 import { type Ctx, route } from '../http/route';
 
@@ -71,6 +71,10 @@ const choice = z.strictObject({
   ...ledgerPage,
   per_page: ledgerPage.per_page.default(CHOICES_MAX),
 });
+const listed = z.strictObject({
+  q: search.describe('Words of the name or the address of an identity provider.'),
+  ...listParts('name'),
+});
 const root = '/v1/admin/issuers';
 
 export const issuerRoutes = [
@@ -87,10 +91,10 @@ export const issuerRoutes = [
     method: 'get',
     path: root,
     access: platformAdmin,
-    input: z.strictObject(page),
+    input: listed,
     handler: list,
     summary: 'The identity providers, with how their people are matched.',
-    answer: shared.list({ issuers: answers.issuer }),
+    answer: shared.parts({ issuers: answers.issuer }),
   }),
   route({
     method: 'post',
@@ -142,8 +146,8 @@ async function listChoices({ db }: Ctx, { id, q, ...window }: z.infer<typeof cho
   };
 }
 
-async function list({ db }: Ctx, window: z.infer<z.ZodObject<typeof page>>) {
-  const { rows, ...rest } = await issuers.list(db, window);
+async function list({ db }: Ctx, { q, ...request }: z.infer<typeof listed>) {
+  const { rows, ...rest } = await issuers.list(db, { q }, request);
   return { issuers: rows, ...rest };
 }
 

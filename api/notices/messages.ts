@@ -1,10 +1,11 @@
 import { z } from 'zod';
 import * as byHand from '../../domain/notices/by-hand';
+import * as lists from '../../domain/notices/lists';
 import * as messages from '../../domain/notices/messages';
 import * as answers from '../answers/notices';
 import * as shared from '../answers/shared';
 import { ownerOf, ownOrg } from '../http/access';
-import { id, page } from '../http/fields';
+import { id, listParts } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 import { billing } from './fields';
 
@@ -12,14 +13,14 @@ const listed = z.strictObject({
   org_id: id.optional(),
   destination_id: id.optional(),
   status: z.enum(['waiting', 'delivered', 'failed']).optional(),
-  ...page,
+  ...listParts(),
 });
 const noticesListed = z.strictObject({
   org_id: id.optional(),
   destination_id: id.optional(),
   message_id: id.optional().describe('Those that left in this message.'),
   cost_ticket_id: id.optional(),
-  ...page,
+  ...listParts(),
 });
 const one = z.strictObject({ id });
 
@@ -31,7 +32,7 @@ export const noticeMessageRoutes = [
     input: listed,
     handler: list,
     summary: 'The log of messages to destinations, newest first, each with how its last try went.',
-    answer: shared.list({ messages: answers.noticeMessage }),
+    answer: shared.parts({ messages: answers.noticeMessage }),
   }),
   route({
     method: 'get',
@@ -61,21 +62,30 @@ export const noticeMessageRoutes = [
     input: noticesListed,
     handler: listNotices,
     summary: 'What destinations are told of, newest first, each with the message that it left in.',
-    answer: shared.list({ notices: answers.notice }),
+    answer: shared.parts({ notices: answers.notice }),
   }),
 ];
 
 async function list(
   ctx: Ctx,
-  { org_id, destination_id, status, ...window }: z.infer<typeof listed>,
+  { org_id, destination_id, status, ...request }: z.infer<typeof listed>,
 ) {
   const owner = await ownerOf(ctx, org_id);
-  const { rows, ...rest } = await messages.list(ctx.db, owner, { destination_id, status }, window);
+  const { rows, ...rest } = await lists.messages(
+    ctx.db,
+    owner,
+    { destination_id, status },
+    request,
+  );
   return { messages: rows, ...rest };
 }
 
-async function listNotices(ctx: Ctx, { org_id, ...given }: z.infer<typeof noticesListed>) {
+async function listNotices(
+  ctx: Ctx,
+  { org_id, destination_id, message_id, cost_ticket_id, ...request }: z.infer<typeof noticesListed>,
+) {
   const owner = await ownerOf(ctx, org_id);
-  const { rows, ...rest } = await messages.listNotices(ctx.db, owner, given, given);
+  const filter = { destination_id, message_id, cost_ticket_id };
+  const { rows, ...rest } = await lists.notices(ctx.db, owner, filter, request);
   return { notices: rows, ...rest };
 }

@@ -51,7 +51,7 @@ export const paymentAdminRoutes = [
     input: listed,
     handler: list,
     summary: 'Payment sessions of all organizations, newest first.',
-    answer: shared.list({ sessions: answers.adminPaymentSession }),
+    answer: shared.parts({ sessions: answers.adminPaymentSession }),
   }),
   route({
     method: 'get',
@@ -90,9 +90,9 @@ async function list(
   { db }: Ctx,
   { from_date: from, to_date: until, ...input }: z.infer<typeof listed>,
 ) {
-  const { org_id, provider, status, ...window } = input;
+  const { org_id, provider, status, ...request } = input;
   const filter = { org_id, provider, status, from, until };
-  const { rows, ...envelope } = await operators.listForAdmin(db, filter, window);
+  const { rows, ...envelope } = await operators.listForAdmin(db, filter, request);
   return { sessions: rows, ...envelope };
 }
 

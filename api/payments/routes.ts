@@ -2,14 +2,21 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import { noteAsked } from '../../domain/payments/cancellation';
 import type { ProviderName } from '../../domain/payments/currencies';
-import * as ownSessions from '../../domain/payments/own-sessions';
+import * as sessionLists from '../../domain/payments/session-lists';
 import * as payments from '../../domain/payments/sessions';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission } from '../http/access';
 import { inName } from '../http/acting';
-import { id, instant, page, paymentProvider, positiveAmount, providerId } from '../http/fields';
+import {
+  id,
+  instant,
+  listParts,
+  paymentProvider,
+  positiveAmount,
+  providerId,
+} from '../http/fields';
 import { type Ctx, route } from '../http/route';
 import { buyerOf, makeCheckout } from './checkouts';
 import { message, settle, terminal } from './looks';
@@ -37,7 +44,7 @@ export const sessionFilter = {
   status: z.enum(payments.statuses).optional(),
   from_date: instant.optional(),
   to_date: instant.optional(),
-  ...page,
+  ...listParts(),
 };
 const history = z.strictObject({ org_id: id.optional(), ...sessionFilter });
 
@@ -70,7 +77,7 @@ export const paymentRoutes = [
     input: history,
     handler: listOwn,
     summary: "The caller's own payment sessions, newest first.",
-    answer: shared.list({ sessions: answers.paymentSession }),
+    answer: shared.parts({ sessions: answers.paymentSession }),
   }),
   route({
     method: 'get',
@@ -97,7 +104,7 @@ export const paymentRoutes = [
     input: history,
     handler: list,
     summary: "The organization's payment sessions, newest first.",
-    answer: shared.list({ sessions: answers.paymentHistoryItem }),
+    answer: shared.parts({ sessions: answers.paymentHistoryItem }),
   }),
 ];
 
@@ -166,18 +173,18 @@ async function cancel(ctx: Ctx, input: z.infer<typeof one>) {
 }
 
 async function list({ db, principal }: Ctx, { org_id, ...input }: z.infer<typeof history>) {
-  const { from_date: from, to_date: until, provider: name, status, ...window } = input;
+  const { from_date: from, to_date: until, provider: name, status, ...request } = input;
   const acting = await actingOrg(db, principal, org_id);
   const filter = { org_id: acting, provider: name, status, from, until };
-  const { rows, ...envelope } = await payments.list(db, filter, window);
+  const { rows, ...envelope } = await sessionLists.list(db, filter, request);
   return { sessions: rows.map(historyItem), ...envelope };
 }
 
 async function listOwn({ db, principal }: Ctx, { org_id, ...input }: z.infer<typeof history>) {
-  const { from_date: from, to_date: until, provider: name, status, ...window } = input;
+  const { from_date: from, to_date: until, provider: name, status, ...request } = input;
   const buyer = buyerOf(principal, await actingOrg(db, principal, org_id));
   const filter = { provider: name, status, from, until };
-  const { rows, ...envelope } = await ownSessions.listOwn(db, buyer, filter, window);
+  const { rows, ...envelope } = await sessionLists.listOwn(db, buyer, filter, request);
   return { sessions: rows, ...envelope };
 }
 

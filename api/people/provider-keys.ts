@@ -5,7 +5,7 @@ import { isPlatformAdmin } from '../../domain/people/rights';
 import * as answers from '../answers/provider-keys';
 import * as shared from '../answers/shared';
 import { ownerOf, ownOrg, permission } from '../http/access';
-import { id, page, priceFactor } from '../http/fields';
+import { id, listParts, priceFactor } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
 const billing = permission('org:billing');
@@ -36,7 +36,7 @@ const changed = z.strictObject({
   own_keys: own_keys.optional(),
 });
 const rotated = z.strictObject({ id, key });
-const listed = z.strictObject({ org_id: id.optional(), ...page });
+const listed = z.strictObject({ org_id: id.optional(), ...listParts() });
 const one = z.strictObject({ id });
 
 export const providerKeyRoutes = [
@@ -59,7 +59,7 @@ export const providerKeyRoutes = [
     input: listed,
     handler: list,
     summary: 'The keys of providers, newest first; revoked ones too.',
-    answer: shared.list({ provider_keys: answers.providerKey }),
+    answer: shared.parts({ provider_keys: answers.providerKey }),
   }),
   route({
     method: 'put',
@@ -126,7 +126,7 @@ function refuse(given: object, members: readonly string[], why: string): void {
     throw new AppError('invalid_field', `${param} ${why}. Leave it out.`, { param });
 }
 
-async function list(ctx: Ctx, { org_id: of_org, ...window }: z.infer<typeof listed>) {
-  const { rows, ...rest } = await providerKeys.list(ctx.db, await ownerOf(ctx, of_org), window);
+async function list(ctx: Ctx, { org_id: of_org, ...request }: z.infer<typeof listed>) {
+  const { rows, ...rest } = await providerKeys.list(ctx.db, await ownerOf(ctx, of_org), request);
   return { provider_keys: rows, ...rest };
 }

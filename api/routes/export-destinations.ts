@@ -6,7 +6,7 @@ import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
 import { ownOrg, permission } from '../http/access';
 import { inName } from '../http/acting';
-import { id, page } from '../http/fields';
+import { id, listParts } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 import { exportOwner } from './export-rights';
 
@@ -28,7 +28,7 @@ const made = z.strictObject({
   access_key_id: credential.describe('Of a user who may do no more than this bucket needs.'),
   secret_access_key: credential.describe('Sealed, and never shown again.'),
 });
-const listed = z.strictObject({ org_id: id.optional(), ...page });
+const listed = z.strictObject({ org_id: id.optional(), ...listParts() });
 const billing = permission('org:billing');
 
 export const exportDestinationRoutes = [
@@ -49,7 +49,7 @@ export const exportDestinationRoutes = [
     input: listed,
     handler: list,
     summary: 'The buckets that exports may be written to, newest first.',
-    answer: shared.list({ destinations: answers.destination }),
+    answer: shared.parts({ destinations: answers.destination }),
   }),
   route({
     method: 'delete',
@@ -75,7 +75,7 @@ async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>)
   return inName(ctx, (trx) => destinations.create(trx, secrets, { ...given, org_id, created_by }));
 }
 
-async function list(ctx: Ctx, { org_id: named, ...window }: z.infer<typeof listed>) {
-  const { rows, ...rest } = await destinations.list(ctx.db, await exportOwner(ctx, named), window);
+async function list(ctx: Ctx, { org_id: named, ...request }: z.infer<typeof listed>) {
+  const { rows, ...rest } = await destinations.list(ctx.db, await exportOwner(ctx, named), request);
   return { destinations: rows, ...rest };
 }

@@ -5,7 +5,7 @@ import * as schedules from '../../domain/exports/schedules';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
 import { ownOrg, permission } from '../http/access';
-import { id, instant, page } from '../http/fields';
+import { id, instant, listParts } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 import { exportOwner, kindsField, makerOf, requireKinds, zone } from './export-rights';
 
@@ -23,7 +23,7 @@ const made = z.strictObject({
     .optional()
     .describe('The first window is the day or month of this time; absent: the present one.'),
 });
-const listed = z.strictObject({ org_id: id.optional(), ...page });
+const listed = z.strictObject({ org_id: id.optional(), ...listParts() });
 const billing = permission('org:billing');
 
 export const exportScheduleRoutes = [
@@ -45,7 +45,7 @@ export const exportScheduleRoutes = [
     input: listed,
     handler: list,
     summary: 'Schedules of exports, newest first, also those that have ended.',
-    answer: shared.list({ schedules: answers.schedule }),
+    answer: shared.parts({ schedules: answers.schedule }),
   }),
   route({
     method: 'delete',
@@ -70,7 +70,7 @@ async function make(ctx: Ctx, { org_id: named, from, ...given }: z.infer<typeof 
   return schedules.make(db, { ...wanted, ...makerOf(principal) });
 }
 
-async function list(ctx: Ctx, { org_id: named, ...window }: z.infer<typeof listed>) {
-  const { rows, ...rest } = await schedules.list(ctx.db, await exportOwner(ctx, named), window);
+async function list(ctx: Ctx, { org_id: named, ...request }: z.infer<typeof listed>) {
+  const { rows, ...rest } = await schedules.list(ctx.db, await exportOwner(ctx, named), request);
   return { schedules: rows, ...rest };
 }

@@ -11,7 +11,7 @@ import { atTarget } from '../../exports/open';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
 import { actingOrg, ownOrg, type Principal, permission, platformAdmin } from '../http/access';
-import { id, moment, page } from '../http/fields';
+import { id, listParts, moment } from '../http/fields';
 import { askedOf, describeFile } from '../http/files';
 import { isRepeated, once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
@@ -31,7 +31,7 @@ const wanted = {
 };
 const wantedOfOrg = z.strictObject({ org_id: id.optional(), ...wanted });
 const wantedOfAll = z.strictObject(wanted);
-const listed = z.strictObject({ org_id: id.optional(), status, ...page });
+const listed = z.strictObject({ org_id: id.optional(), status, ...listParts() });
 const named = z.strictObject({ id });
 const namedFile = z.strictObject({ id, n: z.coerce.number<number>().int().min(0).max(100_000) });
 
@@ -57,7 +57,7 @@ export const exportRoutes = [
     input: listed,
     handler: list,
     summary: "The organization's exports, newest first.",
-    answer: shared.list({ exports: answers.exported }),
+    answer: shared.parts({ exports: answers.exported }),
   }),
   route({
     method: 'post',
@@ -75,10 +75,10 @@ export const exportRoutes = [
     path: '/v1/admin/exports',
     access: platformAdmin,
     input: listed,
-    handler: ({ db }: Ctx, { org_id, status: of, ...window }) =>
-      listedOf(exports.list(db, { org_id, status: of }, window)),
+    handler: ({ db }: Ctx, { org_id, status: of, ...request }) =>
+      listedOf(exports.list(db, { org_id, status: of }, request)),
     summary: 'Exports of all organizations and of the platform, newest first.',
-    answer: shared.list({ exports: answers.exported }),
+    answer: shared.parts({ exports: answers.exported }),
   }),
   route({
     method: 'get',
@@ -169,13 +169,13 @@ function reachOf(principal: Principal): string | undefined {
 }
 
 async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
-  const { org_id: given, status: of, ...window } = input;
+  const { org_id: given, status: of, ...request } = input;
   const org_id = await actingOrg(db, principal, given);
-  return listedOf(exports.list(db, { org_id, status: of }, window));
+  return listedOf(exports.list(db, { org_id, status: of }, request));
 }
 
-async function listedOf(page: ReturnType<typeof exports.list>) {
-  const { rows, ...rest } = await page;
+async function listedOf(list: ReturnType<typeof exports.list>) {
+  const { rows, ...rest } = await list;
   return { exports: rows, ...rest };
 }
 

@@ -1,6 +1,7 @@
 import { AppError } from '../errors';
 import { newId } from '../ids';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type ListRequest, listOf, owns, type Part } from '../lists';
+import type { Page } from '../pages';
 import type { Secrets } from '../secrets';
 import { type Db, many, one } from '../sql';
 
@@ -28,18 +29,23 @@ export type OpenDestination = Pick<Destination, 'endpoint' | 'region' | 'bucket'
 
 const columns = 'd.id, d.org_id, d.endpoint, d.region, d.bucket, d.created_by, d.created_at';
 
-/** The destinations that new exports may go to, newest first. */
+/** The destinations that new exports may go to. */
 export function list(
   db: Db,
   org_id: string | null,
-  window: PageRequest,
-): Promise<Page<Destination>> {
-  return pageOf(
+  request: ListRequest,
+): Promise<Page<Destination> | Part<Destination>> {
+  return listOf(
     db,
-    `select ${columns} from export_destinations d
-     where d.org_id is not distinct from :org_id and d.archived_at is null and ${isMadeBefore('d.created_at')} order by d.id desc`,
-    { org_id },
-    window,
+    {
+      name: 'export destinations',
+      select: `select ${columns}`,
+      from: `from export_destinations d where ${owns('d.org_id', org_id)} and d.archived_at is null`,
+      bindings: { org_id },
+      id: 'd.id',
+      created_at: 'd.created_at',
+    },
+    request,
   );
 }
 

@@ -1,5 +1,6 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type ListRequest, listOf, owns, type Part } from '../lists';
+import type { Page } from '../pages';
 import { type Db, many, one } from '../sql';
 import type { KindName } from './kinds';
 import type { Sum } from './sums';
@@ -79,11 +80,11 @@ export interface ExportFile {
   written_at: Date | null;
 }
 
-export const exportColumns = `
-  x.id, x.org_id, x.kinds, x.format, x.from_time as "from", x.to_time as "to", x.target, x.destination_id, x.schedule_id, x.status, f.parts_done, f.parts_total,
+const exportColumns = `
+  select x.id, x.org_id, x.kinds, x.format, x.from_time as "from", x.to_time as "to", x.target, x.destination_id, x.schedule_id, x.status, f.parts_done, f.parts_total,
   f.rows, f.bytes, x.created_at, x.created_by, x.started_at, x.ended_at, x.expires_at, x.error_code, x.error_message`;
 
-export const exportRows = `select ${exportColumns} from exports x cross join lateral (
+const exportTable = `from exports x cross join lateral (
   select count(*) filter (where q.written_at is not null)::int as parts_done, count(*)::int as parts_total,
     coalesce(sum(q.rows), 0)::bigint as rows, coalesce(sum(q.bytes), 0)::bigint as bytes
   from export_files q where q.export_id = x.id) as f`;
@@ -99,18 +100,27 @@ function ownerOf({ org_id }: Owned) {
   return { org_id: org_id ?? null, is_any: org_id === undefined };
 }
 
-/** Exports, newest first. */
+/** Exports, as they were asked for. */
 export function list(
   db: Db,
   { org_id, status }: Owned & { status?: ExportStatus | undefined },
-  window: PageRequest,
-): Promise<Page<Export>> {
-  return pageOf<Export>(
+  request: ListRequest,
+): Promise<Page<Export> | Part<Export>> {
+  const conditions = [
+    org_id === undefined ? 'true' : owns('x.org_id', org_id),
+    ...(status ? ['x.status = :status'] : []),
+  ];
+  return listOf(
     db,
-    `${exportRows} where ${own} and (:status::text is null or x.status = :status) and ${isMadeBefore('x.created_at')}
-     order by x.id desc`,
-    { ...ownerOf({ org_id }), status: status ?? null },
-    window,
+    {
+      name: 'exports',
+      select: exportColumns,
+      from: `${exportTable} where ${conditions.join(' and ')}`,
+      bindings: { ...ownerOf({ org_id }), status: status ?? null },
+      id: 'x.id',
+      created_at: 'x.created_at',
+    },
+    request,
   );
 }
 
@@ -118,7 +128,7 @@ export function list(
 export function get(db: Db, id: string, org_id: string | null | undefined): Promise<Export> {
   return one<Export>(
     db,
-    `${exportRows} where x.id = :id and ${own}`,
+    `${exportColumns} ${exportTable} where x.id = :id and ${own}`,
     { id, ...ownerOf({ org_id }) },
     'No export',
   );

@@ -1,5 +1,6 @@
 import { isAppError, tooMany } from '../errors';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type ListRequest, listOf, owns, type Part } from '../lists';
+import type { Page } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { requireZone } from '../time-zones';
 import { type ExportStatus, type Format, lock } from './exports';
@@ -44,29 +45,42 @@ const not_suspended =
 
 const window_to = 'export_window_end(s.every, s.window_from, s.time_zone)';
 
-const scheduleRows = `
+const scheduleColumns = `
   select s.id, s.org_id, s.kinds, s.format, s.every, s.lag_minutes, s.destination_id, s.window_from, s.time_zone,
     ${window_to} + s.lag_minutes * interval '1 minute' as next_at, x.id as last_export_id, x.status as last_status,
-    s.created_by, s.created_at, s.archived_at as ended_at, s.ended_reason, s.waiting_since, s.waiting_reason
+    s.created_by, s.created_at, s.archived_at as ended_at, s.ended_reason, s.waiting_since, s.waiting_reason`;
+
+const scheduleTable = `
   from export_schedules s
   left join lateral (select q.id, q.status from exports q where q.schedule_id = s.id order by q.id desc limit 1) as x on true`;
 
-/** Schedules, newest first, also those that have ended. */
+/** Schedules, also those that have ended. */
 export function list(
   db: Db,
   org_id: string | null,
-  window: PageRequest,
-): Promise<Page<ExportSchedule>> {
-  return pageOf(
+  request: ListRequest,
+): Promise<Page<ExportSchedule> | Part<ExportSchedule>> {
+  return listOf(
     db,
-    `${scheduleRows} where s.org_id is not distinct from :org_id and ${isMadeBefore('s.created_at')} order by s.id desc`,
-    { org_id },
-    window,
+    {
+      name: 'export schedules',
+      select: scheduleColumns,
+      from: `${scheduleTable} where ${owns('s.org_id', org_id)}`,
+      bindings: { org_id },
+      id: 's.id',
+      created_at: 's.created_at',
+    },
+    request,
   );
 }
 
 function get(db: Db, id: string): Promise<ExportSchedule> {
-  return one<ExportSchedule>(db, `${scheduleRows} where s.id = :id`, { id }, 'No schedule');
+  return one<ExportSchedule>(
+    db,
+    `${scheduleColumns} ${scheduleTable} where s.id = :id`,
+    { id },
+    'No schedule',
+  );
 }
 
 export interface NewSchedule {

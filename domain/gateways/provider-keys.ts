@@ -1,6 +1,7 @@
 import { AppError } from '../errors';
 import { newId } from '../ids';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type ListRequest, listOf, owns, type Part } from '../lists';
+import type { Page } from '../pages';
 import type { Secrets } from '../secrets';
 import { type Db, many, maybe, one } from '../sql';
 
@@ -53,19 +54,21 @@ const HINT_CHARACTERS = 4;
 const HINTED_FROM = 16;
 const FINGERPRINT_CHARACTERS = 16;
 
-/** The keys of an organization, or of the platform, newest first; revoked ones too. */
+/** The keys of an organization, or of the platform; revoked ones too. */
 export function list(
   db: Db,
   org_id: string | null,
-  window: PageRequest,
-): Promise<Page<ProviderKey>> {
-  return pageOf(
-    db,
-    `select ${columns} from provider_keys k
-     where k.org_id is not distinct from :org_id and ${isMadeBefore('k.created_at')} order by k.id desc`,
-    { org_id },
-    window,
-  );
+  request: ListRequest,
+): Promise<Page<ProviderKey> | Part<ProviderKey>> {
+  const listing = {
+    name: 'provider keys',
+    select: `select ${columns}`,
+    from: `from provider_keys k where ${owns('k.org_id', org_id)}`,
+    bindings: { org_id },
+    id: 'k.id',
+    created_at: 'k.created_at',
+  };
+  return listOf(db, listing, request);
 }
 
 /**

@@ -141,6 +141,5 @@ function listing(conditions: string, bindings: Listing['bindings'], search?: Sea
     search,
     id: 'w.id',
     created_at: 'w.created_at',
-    orders: { created_at: undefined },
   };
 }

@@ -1,4 +1,3 @@
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import type { Owner } from './destinations';
 import type { MessageKind, NoticeKind } from './kinds';
@@ -61,51 +60,6 @@ export const ownerBindings = (owner: Owner) => ({
   owner: owner ?? null,
   is_any: owner === undefined,
 });
-
-/** The log of messages, newest first. */
-export function list(
-  db: Db,
-  owner: string | null,
-  filter: { destination_id?: string | undefined; status?: string | undefined },
-  window: PageRequest,
-): Promise<Page<Message>> {
-  return pageOf<Message>(
-    db,
-    `select ${columns} from notice_messages m join notice_destinations d on d.id = m.destination_id
-     where d.org_id is not distinct from :owner and (:destination_id::text is null or m.destination_id = :destination_id)
-       and (:status::text is null or m.status = :status) and ${isMadeBefore('m.created_at')} order by m.id desc`,
-    { owner, destination_id: filter.destination_id ?? null, status: filter.status ?? null },
-    window,
-  );
-}
-
-/** Notices, newest first: each says in which message it left. */
-export function listNotices(
-  db: Db,
-  owner: string | null,
-  filter: {
-    destination_id?: string | undefined;
-    message_id?: string | undefined;
-    cost_ticket_id?: string | undefined;
-  },
-  window: PageRequest,
-): Promise<Page<Notice>> {
-  return pageOf<Notice>(
-    db,
-    `select ${notice_columns} from notices n join notice_destinations d on d.id = n.destination_id
-     where d.org_id is not distinct from :owner and (:destination_id::text is null or n.destination_id = :destination_id)
-       and (:message_id::text is null or n.message_id = :message_id)
-       and (:cost_ticket_id::text is null or n.cost_ticket_id = :cost_ticket_id)
-       and ${isMadeBefore('n.created_at')} order by n.id desc`,
-    {
-      owner,
-      destination_id: filter.destination_id ?? null,
-      message_id: filter.message_id ?? null,
-      cost_ticket_id: filter.cost_ticket_id ?? null,
-    },
-    window,
-  );
-}
 
 export function get(db: Db, id: string, owner: Owner): Promise<Message> {
   return one<Message>(

@@ -1,7 +1,9 @@
 import { AppError } from '../errors';
-import { type Page, type PageRequest, pageOf } from '../pages';
+import { type ListRequest, listOf, type Part } from '../lists';
+import type { Page } from '../pages';
 import { type Db, one } from '../sql';
-import { bindings, filtered, type Session, type SessionFilter, sessionColumns } from './sessions';
+import { listingOf, type SessionFilter } from './session-lists';
+import { type Session, sessionColumns, sessionTable } from './sessions';
 
 /**
  * The members of a session that only platform admins see: amount taken, decision, and the
@@ -31,25 +33,30 @@ interface AdminRefund {
   created_at: string;
 }
 
-const adminRows = `select ${sessionColumns}, s.captured_nanos as captured_amount_nanos, s.captured_currency, s.resolution, s.resolved_by,
+const adminColumns = `${sessionColumns}, s.captured_nanos as captured_amount_nanos, s.captured_currency, s.resolution, s.resolved_by,
   s.resolution_note, s.provider_message,
   (select count(*)::int from jsonb_array_elements(s.disputes) as d where d ->> 'status' = 'open') as open_disputes,
   (select coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'status', r.status, 'amount_nanos', r.amount_nanos::text, 'currency', r.currency,
     'reason', r.reason, 'requested_by', r.requested_by, 'provider_refund_id', r.provider_refund_id, 'error_message', r.error_message,
-    'created_at', iso_time(r.created_at)) order by r.created_at), '[]') from payment_refunds r where r.payment_session_id = s.id) as refunds
-  from payment_sessions s join wallets w on w.id = s.wallet_id`;
+    'created_at', iso_time(r.created_at)) order by r.created_at), '[]') from payment_refunds r where r.payment_session_id = s.id) as refunds`;
 
 export function getForAdmin(db: Db, id: string): Promise<AdminSession> {
-  return one<AdminSession>(db, `${adminRows} where s.id = :id`, { id }, 'No payment session');
+  return one<AdminSession>(
+    db,
+    `${adminColumns} ${sessionTable} where s.id = :id`,
+    { id },
+    'No payment session',
+  );
 }
 
-/** Sessions of all organizations, newest first, as platform admins see them. */
+/** Sessions of all organizations, as platform admins see them. */
 export function listForAdmin(
   db: Db,
   filter: SessionFilter,
-  window: PageRequest,
-): Promise<Page<AdminSession>> {
-  return pageOf<AdminSession>(db, `${adminRows} ${filtered}`, bindings(filter), window);
+  request: ListRequest,
+): Promise<Page<AdminSession> | Part<AdminSession>> {
+  const all = { name: 'all payments', select: adminColumns };
+  return listOf(db, listingOf(all, filter), request);
 }
 
 type Resolution = 'credited' | 'closed';

@@ -1,6 +1,5 @@
 import { AppError } from '../errors';
 import * as wallets from '../ledger/wallets';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { type Buyer, isOwn } from './buyer';
 import type { ProviderName } from './currencies';
@@ -77,13 +76,15 @@ export interface Session {
 }
 
 export const sessionColumns = `
-  s.id, s.org_id, s.user_id, s.provider, s.surface, s.provider_order_id, s.provider_capture_id, s.amount_nanos, s.currency,
+  select s.id, s.org_id, s.user_id, s.provider, s.surface, s.provider_order_id, s.provider_capture_id, s.amount_nanos, s.currency,
   s.target_wallet_owner_type, coalesce(w.owner_team_id, w.owner_user_id) as target_wallet_owner_id, s.wallet_id, s.status,
   s.wallet_transaction_id, s.credited_nanos as credited_amount_nanos, s.debited_nanos as refunded_amount_nanos, s.is_late as late,
   (select r.status from payment_refunds r where r.payment_session_id = s.id order by r.created_at desc limit 1) as refund_status,
   s.error_code, s.error_message, s.created_at, s.updated_at, s.expires_at`;
 
-export const sessionRows = `select ${sessionColumns} from payment_sessions s join wallets w on w.id = s.wallet_id`;
+export const sessionTable = 'from payment_sessions s join wallets w on w.id = s.wallet_id';
+
+const sessionRows = `${sessionColumns} ${sessionTable}`;
 
 /** One session of its buyer; another person's or organization's is `not_found`. */
 export function get(db: Db, id: string, buyer: Buyer): Promise<Session> {
@@ -115,39 +116,6 @@ export function getMade(db: Db, id: string, created_by: string): Promise<Session
 export function getAny(db: Db, id: string, org_id: string | null = null): Promise<Session> {
   const sql = `${sessionRows} where s.id = :id and (:org_id::text is null or s.org_id = :org_id)`;
   return one<Session>(db, sql, { id, org_id }, 'No payment session');
-}
-
-/** Which sessions a list shows: `from` inclusive, `until` exclusive. */
-export interface SessionFilter {
-  org_id?: string | undefined;
-  provider?: ProviderName | undefined;
-  status?: SessionStatus | undefined;
-  from?: Date | undefined;
-  until?: Date | undefined;
-}
-
-export const filtered = `where (:org_id::text is null or s.org_id = :org_id) and (:provider::text is null or s.provider = :provider)
-  and (:status::text is null or s.status = :status) and (:from::timestamptz is null or s.created_at >= :from)
-  and (:until::timestamptz is null or s.created_at < :until) and ${isMadeBefore('s.created_at')}
-  order by s.created_at desc, s.id desc`;
-
-export function bindings({ org_id, provider, status, from, until }: SessionFilter) {
-  return {
-    org_id: org_id ?? null,
-    provider: provider ?? null,
-    status: status ?? null,
-    from: from ?? null,
-    until: until ?? null,
-  };
-}
-
-/** An organization's sessions, newest first. */
-export function list(
-  db: Db,
-  filter: SessionFilter & { org_id: string },
-  window: PageRequest,
-): Promise<Page<Session>> {
-  return pageOf<Session>(db, `${sessionRows} ${filtered}`, bindings(filter), window);
 }
 
 export interface NewSession {

@@ -1,5 +1,6 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type ListRequest, listOf, type Part } from '../lists';
+import { type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { unique } from './organizations';
 import type { Role } from './roles';
@@ -47,13 +48,26 @@ export type IssuerFields = Omit<Issuer, 'id' | 'created_at' | 'has_client_secret
 const columns = `i.id, i.org_id, i.name, i.issuer, i.client_id, i.jwks_url, i.authorization_url, i.token_url, i.subject,
   i.email_domains, i.groups_claim, i.group_grants, i.credentials is not null as has_client_secret, i.created_at`;
 const living = 'from identity_issuers i where i.archived_at is null';
+const has_words = 'has_words(array[i.name, i.issuer], :q)';
 
-export function list(db: Db, window: PageRequest): Promise<Page<Issuer>> {
-  return pageOf(
+/** The living issuers, for the platform: those that all words of `q` are found in. */
+export function list(
+  db: Db,
+  { q }: { q?: string | undefined },
+  request: ListRequest,
+): Promise<Page<Issuer> | Part<Issuer>> {
+  return listOf(
     db,
-    `select ${columns} ${living} and ${isMadeBefore('i.created_at')} order by i.id desc`,
-    {},
-    window,
+    {
+      name: 'issuers',
+      select: `select ${columns}`,
+      from: q === undefined ? living : `${living} and ${has_words}`,
+      bindings: { q: q ?? null },
+      id: 'i.id',
+      created_at: 'i.created_at',
+      orders: { created_at: undefined, name: { by: 'lower(i.name)', type: 'text' } },
+    },
+    request,
   );
 }
 
@@ -74,7 +88,7 @@ export function choices(
     living,
     'not exists (select 1 from organizations o where o.id = i.org_id and o.archived_at is not null)',
     ...(id === undefined ? [] : ['i.id = :id']),
-    ...(q === undefined ? [] : ['has_words(array[i.name, i.issuer], :q)']),
+    ...(q === undefined ? [] : [has_words]),
   ];
   return pageOf(
     db,

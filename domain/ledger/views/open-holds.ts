@@ -45,7 +45,6 @@ export function list(
       bindings: { wallet_id, org_id },
       id: 'r.id',
       created_at: 'r.created_at',
-      orders: { created_at: undefined },
     },
     request,
   );
