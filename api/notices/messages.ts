@@ -2,6 +2,7 @@ import { z } from 'zod';
 import * as byHand from '../../domain/notices/by-hand';
 import * as lists from '../../domain/notices/lists';
 import * as messages from '../../domain/notices/messages';
+import { requireKnown } from '../../domain/spend/filters';
 import * as answers from '../answers/notices';
 import * as shared from '../answers/shared';
 import { ownerOf, ownOrg } from '../http/access';
@@ -71,6 +72,7 @@ async function list(
   { org_id, destination_id, status, ...request }: z.infer<typeof listed>,
 ) {
   const owner = await ownerOf(ctx, org_id);
+  await requireKnown(ctx.db, owner, { destination_id });
   const { rows, ...rest } = await lists.messages(
     ctx.db,
     owner,
@@ -86,6 +88,7 @@ async function listNotices(
 ) {
   const owner = await ownerOf(ctx, org_id);
   const filter = { destination_id, message_id, cost_ticket_id };
+  await requireKnown(ctx.db, owner, filter);
   const { rows, ...rest } = await lists.notices(ctx.db, owner, filter, request);
   return { notices: rows, ...rest };
 }

@@ -7,6 +7,7 @@ import { requireTeamRank } from '../../domain/people/team-rights';
 import * as tokenChanges from '../../domain/people/token-changes';
 import * as tokenLists from '../../domain/people/token-lists';
 import * as tokens from '../../domain/people/tokens';
+import { requireKnown } from '../../domain/spend/filters';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
@@ -174,6 +175,8 @@ async function list({ db, principal }: Ctx, input: z.infer<typeof listQuery>) {
   const { org_id, page, per_page, as_of, cursor, sort, ...filter } = input;
   const request = { page, per_page, as_of, cursor, sort };
   const of = await readOrg(db, principal, org_id);
+  const { user_id, team_id, agent_id } = filter;
+  await requireKnown(db, of, { user_id, team_id, agent_id });
   const { rows, ...rest } = await tokenLists.list(db, of, filter, request);
   return { tokens: rows, ...rest };
 }

@@ -4,6 +4,7 @@ import * as openHolds from '../../domain/ledger/views/open-holds';
 import { storyOf } from '../../domain/ledger/views/requests';
 import type { Viewer, Wallet } from '../../domain/ledger/wallets';
 import { isPlatformAdmin } from '../../domain/people/rights';
+import { requireKnown } from '../../domain/spend/filters';
 import * as answers from '../answers/ledger';
 import * as money from '../answers/money';
 import * as shared from '../answers/shared';
@@ -102,6 +103,7 @@ async function listEntries(
   { id: wallet_id, page, per_page, seq_max, cursor, ...filter }: z.infer<typeof listed>,
 ) {
   const wallet = await found(ctx, wallet_id);
+  await requireKnown(ctx.db, wallet.owner_org_id, { user_id: filter.user_id });
   const part = { page, per_page, seq_max, cursor };
   return entries.list(ctx.db, wallet_id, lookingAt(ctx, wallet), filter, part);
 }

@@ -5,6 +5,7 @@ import * as tickets from '../../domain/ledger/tickets';
 import * as verdicts from '../../domain/ledger/verdicts';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import { leads, teamsLedBy } from '../../domain/people/team-rights';
+import { requireKnown } from '../../domain/spend/filters';
 import * as answers from '../answers/machine';
 import * as shared from '../answers/shared';
 import { actingOrg, member, ownOrg } from '../http/access';
@@ -110,6 +111,8 @@ async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
   const acting = await actingOrg(db, principal, org_id);
   const seen = mine === 'true' ? ownOf(principal) : await visibleTo(db, principal, acting);
   if (seen?.team_ids?.length === 0) throw notAllowed();
+  const { user_id, team_id, agent_id } = asked;
+  await requireKnown(db, acting, { user_id, team_id, agent_id });
   // With org:billing one approves all that one sees.
   const is_lead = approvable === 'true' && seen?.team_ids !== undefined;
   const approver = is_lead ? (principal.user_id ?? undefined) : undefined;

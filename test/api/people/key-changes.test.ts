@@ -245,7 +245,12 @@ test('keys are found by whom they stand for, kind, state, end, model and words',
     expect.arrayContaining([`${tag} ends soon`, `${tag} ends late`]),
   );
   const other = await makeTenant(db);
-  expect(await listed(`user_id=${other.member_id}`)).toEqual([]);
+  const { member_id, team_id: their_team, agent_id: their_agent } = other;
+  const theirs = { user_id: member_id, team_id: their_team, agent_id: their_agent };
+  for (const [param, id] of Object.entries(theirs))
+    expect(refusal(await call('get', `/v1/tokens?${param}=${id}`, owner()))).toMatchObject({
+      ...{ status: 404, param },
+    });
   expect(refusal(await call('get', '/v1/tokens?status=lost', owner()))).toMatchObject({
     ...{ status: 422, param: 'status' },
   });
