@@ -102,16 +102,16 @@ export const domain: Record<string, string> = {
   'audit-log': 'audit-events lists pages sql',
   'event-places': 'events sql',
   'event-readers': 'events',
-  gateways: 'errors ids pages secrets sql',
+  gateways: 'errors ids lists pages secrets sql',
   shares: '',
   'stored-answers': 'errors sql',
   people: 'digest errors lists named pages sql texts trace',
-  notices: 'digest errors ids pages secrets sql',
+  notices: 'digest errors ids lists pages secrets sql',
   spend: 'errors people sql',
   ledger:
     'audit-events errors event-readers events ids lists money named pages people secrets sql time-zones trace',
   prices: 'digest errors events ledger sql texts',
-  exports: 'copy-text errors events ids money pages people secrets sql time-zones',
+  exports: 'copy-text errors events ids lists money pages people secrets sql time-zones',
   payments: 'audit-events errors ledger lists money pages secrets sql',
 };
 
