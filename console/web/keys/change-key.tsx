@@ -5,6 +5,7 @@ import { type Answer, call } from '../api/client';
 import { refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
+import { type Window, WindowSelect, windowOf, windowWords } from '../fields/window-select';
 import { FormModal } from '../parts/form-modal';
 import { NAMES } from '../parts/names';
 import { expiryOf, lives } from './lives';
@@ -13,7 +14,10 @@ type Key = Answer<'GET /api/keys'>['tokens'][number];
 
 const AS_IT_IS = 'as-it-is';
 
-/** Changes a living key: its name, models, budget and end. Its value and whose it is stay. */
+/**
+ * Changes a living key: its name, models, budget with its window, and end. Its value and whose it
+ * is stay.
+ */
 export function ChangeDialog({
   token,
   currency,
@@ -31,6 +35,7 @@ export function ChangeDialog({
   const [name, setName] = useState('');
   const [models, setModels] = useState<string[]>([]);
   const [budget, setBudget] = useState<number | string>('');
+  const [window, setWindow] = useState<Window>('life');
   const [life, setLife] = useState(AS_IT_IS);
   useEffect(() => {
     if (token === undefined) return;
@@ -38,6 +43,7 @@ export function ChangeDialog({
     setName(token.name);
     setModels(token.allowed_models ?? []);
     setBudget(token.max_budget ?? '');
+    setWindow(windowOf(token.budget_window));
     setLife(AS_IT_IS);
   }, [token]);
   const shown = token ?? last;
@@ -52,6 +58,7 @@ export function ChangeDialog({
       ...(name.trim() === token.name ? {} : { name: name.trim() }),
       ...(is_gateway && is_other ? { allowed_models } : {}),
       ...(is_gateway && max_budget !== token.max_budget ? { max_budget } : {}),
+      ...(is_gateway && window !== windowOf(token.budget_window) ? { budget_window: window } : {}),
       ...(life === AS_IT_IS ? {} : { expires_at: expiryOf(life) }),
     };
     const names = { name: token.name };
@@ -69,39 +76,49 @@ export function ChangeDialog({
       submit={submit}
       label="Change the key"
       is_ready={name.trim() !== '' && (budget === '' || max_budget !== null)}
+      fields={['budget_window']}
     >
-      <TextInput
-        label="Name"
-        value={name}
-        onChange={(event) => setName(event.currentTarget.value)}
-        maxLength={200}
-        data-autofocus
-        required
-      />
-      {is_gateway && (
+      {(refusedAt) => (
         <>
-          <TagsInput
-            label="Models"
-            description="None: every model. A star may end a name: gpt-4o*. Gateways see it within 30 seconds."
-            value={models}
-            onChange={setModels}
+          <TextInput
+            label="Name"
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+            maxLength={200}
+            data-autofocus
+            required
           />
-          <AmountInput
-            label={`Budget in ${currency}`}
-            description={`The most that it may spend ${shown?.budget_window ? `a ${shown.budget_window}` : 'in all'}; empty: no bound of its own.`}
-            currency={currency}
-            value={budget}
-            onChange={setBudget}
+          {is_gateway && (
+            <>
+              <TagsInput
+                label="Models"
+                description="None: every model. A star may end a name: gpt-4o*. Gateways see it within 30 seconds."
+                value={models}
+                onChange={setModels}
+              />
+              <AmountInput
+                label={`Budget in ${currency}`}
+                description={`The most that it may spend ${windowWords(window)}; empty: no bound of its own.`}
+                currency={currency}
+                value={budget}
+                onChange={setBudget}
+              />
+              <WindowSelect
+                value={window}
+                onChange={setWindow}
+                error={refusedAt('budget_window')}
+              />
+            </>
+          )}
+          <Select
+            label="It lives"
+            data={[{ value: AS_IT_IS, label: 'as long as it did' }, ...lives]}
+            value={life}
+            onChange={(value) => setLife(value ?? AS_IT_IS)}
+            allowDeselect={false}
           />
         </>
       )}
-      <Select
-        label="It lives"
-        data={[{ value: AS_IT_IS, label: 'as long as it did' }, ...lives]}
-        value={life}
-        onChange={(value) => setLife(value ?? AS_IT_IS)}
-        allowDeselect={false}
-      />
     </FormModal>
   );
 }

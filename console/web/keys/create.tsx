@@ -1,11 +1,13 @@
 import { Select, TagsInput, TextInput } from '@mantine/core';
+import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
-import { refresh } from '../api/queries';
+import { reading, refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { type Found, MemberSelect } from '../fields/member-select';
 import { TeamSelect } from '../fields/team-select';
+import { type Window, WindowSelect, windowOf, windowWords } from '../fields/window-select';
 import { FormModal } from '../parts/form-modal';
 import { may, useMe } from '../session/me';
 import { expiryOf, lives } from './lives';
@@ -30,11 +32,11 @@ export function CreateDialog({
 }) {
   const me = useMe();
   const is_manager = may(me, 'tokens:write');
-  const here = me.memberships.find(({ org_id }) => org_id === me.org_id);
   const [name, setName] = useState('');
   const [team_id, setTeam] = useState<string | null>(null);
   const [models, setModels] = useState<string[]>([]);
   const [budget, setBudget] = useState<number | string>('');
+  const [chosen, setWindow] = useState<Window>();
   const [life, setLife] = useState<string | null>('90');
   const [whose, setWhose] = useState<For>('organization');
   const [member, setMember] = useState<Found | null>(null);
@@ -44,13 +46,16 @@ export function CreateDialog({
     setTeam(null);
     setModels([]);
     setBudget('');
+    setWindow(undefined);
     setWhose('organization');
     setMember(null);
   }, [opened]);
-  const own_teams = (here?.teams ?? []).map(({ team_id: value, name: label }) => ({
-    value,
-    label,
-  }));
+  // A key that names no window has the organization's.
+  const { data: rules } = useQuery({
+    ...reading('GET /api/member-keys/:id', { names: { id: me.acting_org ?? '' } }),
+    enabled: opened && !is_manager && me.acting_org !== null,
+  });
+  const window = chosen ?? windowOf(rules?.budget_window);
   const typed = typedNumber(budget);
   const is_whose = whose !== 'member' || member !== null;
   const submit = async () => {
@@ -59,6 +64,7 @@ export function CreateDialog({
       team_id,
       allowed_models: models.length > 0 ? models : null,
       max_budget: typed ?? null,
+      ...(chosen === undefined ? {} : { budget_window: chosen }),
       expires_at: expiryOf(life ?? ''),
     };
     const agent_id = agent?.id ?? null;
@@ -82,59 +88,85 @@ export function CreateDialog({
       submit={submit}
       label="Make the key"
       is_ready={is_whose && name.trim() !== '' && (budget === '' || typed !== undefined)}
+      fields={['budget_window']}
     >
-      <TextInput
-        label="Name"
-        description="What it is for; it stands in spend and tickets."
-        value={name}
-        onChange={(event) => setName(event.currentTarget.value)}
-        maxLength={200}
-        data-autofocus
-        required
-      />
-      {is_manager && (
-        <Select
-          label="For"
-          description="Whose wallet pays first, and whose spend it is."
-          data={[
-            { value: 'organization', label: 'the organization' },
-            ...(me.user === null ? [] : [{ value: 'myself', label: 'myself' }]),
-            { value: 'member', label: 'a member' },
-          ]}
-          value={whose}
-          onChange={(value) => setWhose((value ?? 'organization') as For)}
-          allowDeselect={false}
-        />
+      {(refusedAt) => (
+        <>
+          <TextInput
+            label="Name"
+            description="What it is for; it stands in spend and tickets."
+            value={name}
+            onChange={(event) => setName(event.currentTarget.value)}
+            maxLength={200}
+            data-autofocus
+            required
+          />
+          {is_manager && (
+            <Select
+              label="For"
+              description="Whose wallet pays first, and whose spend it is."
+              data={[
+                { value: 'organization', label: 'the organization' },
+                ...(me.user === null ? [] : [{ value: 'myself', label: 'myself' }]),
+                { value: 'member', label: 'a member' },
+              ]}
+              value={whose}
+              onChange={(value) => setWhose((value ?? 'organization') as For)}
+              allowDeselect={false}
+            />
+          )}
+          {whose === 'member' && (
+            <MemberSelect label="Which member" value={member} onChange={setMember} />
+          )}
+          <WhichTeam is_manager={is_manager} value={team_id} onChange={setTeam} />
+          <TagsInput
+            label="Models"
+            description="None: every model. A star may end a name: gpt-4o*"
+            value={models}
+            onChange={setModels}
+          />
+          <AmountInput
+            label="Budget"
+            description={`The most that it may spend ${windowWords(window)}; empty: no bound of its own.`}
+            value={budget}
+            onChange={setBudget}
+          />
+          <WindowSelect value={window} onChange={setWindow} error={refusedAt('budget_window')} />
+          <Select
+            label="It lives"
+            data={lives}
+            value={life}
+            onChange={setLife}
+            allowDeselect={false}
+          />
+        </>
       )}
-      {whose === 'member' && (
-        <MemberSelect label="Which member" value={member} onChange={setMember} />
-      )}
-      {is_manager ? (
-        <TeamSelect {...team} none="No team" value={team_id} onChange={setTeam} />
-      ) : (
-        <Select
-          {...team}
-          data={own_teams}
-          value={team_id}
-          onChange={setTeam}
-          clearable
-          clearButtonProps={{ 'aria-label': 'No team' }}
-          searchable
-        />
-      )}
-      <TagsInput
-        label="Models"
-        description="None: every model. A star may end a name: gpt-4o*"
-        value={models}
-        onChange={setModels}
-      />
-      <AmountInput
-        label="Budget"
-        description="The most that it may spend in all; empty: no bound of its own."
-        value={budget}
-        onChange={setBudget}
-      />
-      <Select label="It lives" data={lives} value={life} onChange={setLife} allowDeselect={false} />
     </FormModal>
+  );
+}
+
+/** Any team of the organization for who manages keys, else one of one's own. */
+function WhichTeam({
+  is_manager,
+  value,
+  onChange,
+}: {
+  is_manager: boolean;
+  value: string | null;
+  onChange: (team_id: string | null) => void;
+}) {
+  const me = useMe();
+  if (is_manager) return <TeamSelect {...team} none="No team" value={value} onChange={onChange} />;
+  const here = me.memberships.find(({ org_id }) => org_id === me.org_id);
+  return (
+    <Select
+      {...team}
+      data={(here?.teams ?? []).map(({ team_id, name }) => ({ value: team_id, label: name }))}
+      value={value}
+      onChange={onChange}
+      clearable
+      clearButtonProps={{ 'aria-label': 'No team' }}
+      searchable
+    />
   );
 }

@@ -1,12 +1,13 @@
 import { Alert, Button, Group, Stack } from '@mantine/core';
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react';
+import { Refusal } from '../api/client';
 import { intentKey, isOther, refusedText } from '../api/queries';
 import { Dialog } from './dialog';
 
 /**
  * A dialog that changes something. Its Idempotency-Key is made when it opens and kept until it
  * closes, so that a double click or a second try does the thing once. A refusal is shown inside it,
- * and nothing that was typed is lost.
+ * at its field if the dialog has that, and nothing that was typed is lost.
  */
 export function FormModal({
   title,
@@ -16,6 +17,7 @@ export function FormModal({
   label,
   is_dangerous = false,
   is_ready = true,
+  fields = [],
   children,
 }: {
   title: string;
@@ -27,11 +29,14 @@ export function FormModal({
   label: string;
   is_dangerous?: boolean;
   is_ready?: boolean;
-  children?: ReactNode;
+  /** What the API calls the fields that say themselves why they are refused. */
+  fields?: readonly string[];
+  /** Or what makes them, of the words that such a field is refused with. */
+  children?: ReactNode | ((refusedAt: (field: string) => string | undefined) => ReactNode);
 }) {
   const key = useRef('');
   const [is_busy, setBusy] = useState(false);
-  const [error, setError] = useState<string>();
+  const [error, setError] = useState<{ text: string; field?: string | undefined }>();
   useEffect(() => {
     if (!opened) return;
     key.current = intentKey();
@@ -45,20 +50,22 @@ export function FormModal({
     try {
       await submit(key.current);
     } catch (refusal) {
-      setError(refusedText(refusal));
+      const param = refusal instanceof Refusal ? refusal.param : null;
+      setError({ text: refusedText(refusal), field: fields.find((field) => field === param) });
       if (isOther(refusal)) key.current = intentKey();
     } finally {
       setBusy(false);
     }
   };
+  const refusedAt = (field: string) => (error?.field === field ? error.text : undefined);
   return (
     <Dialog opened={opened} onClose={onClose} title={title}>
       <form onSubmit={(event) => void run(event)}>
         <Stack gap="sm">
-          {children}
-          {error && (
+          {typeof children === 'function' ? children(refusedAt) : children}
+          {error && error.field === undefined && (
             <Alert color="red" role="alert">
-              {error}
+              {error.text}
             </Alert>
           )}
           <Group justify="flex-end">

@@ -6,6 +6,7 @@ import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
+import { WindowSelect, windowOf, windowWords } from '../fields/window-select';
 import { act } from '../parts/act';
 import { Failure, LoadingRows } from '../parts/states';
 import { may, useMe } from '../session/me';
@@ -77,12 +78,18 @@ function Form({ id, rules }: { id: string; rules: Rules }) {
               allowDecimal={false}
             />
             <AmountInput
-              label={`What one key may spend in all${currency ? `, in ${currency}` : ''}`}
+              label={`What one key may spend ${windowWords(windowOf(now.budget_window))}${currency ? `, in ${currency}` : ''}`}
               description="Empty: no bound of its own."
               currency={currency}
               value={budget}
               onChange={setBudget}
             />
+            {max_budget !== null && (
+              <WindowSelect
+                value={windowOf(now.budget_window)}
+                onChange={(one) => set({ budget_window: one === 'life' ? null : one })}
+              />
+            )}
             <NumberInput
               label="Days that one key lives, at most"
               description="Empty: it may live on."

@@ -92,3 +92,55 @@ test('whoever manages keys makes one for a member, and changes its name, models,
   expect(complaints).toEqual([]);
   await context.close();
 });
+
+test('a person says what window the budget of their key is for, and reads at the field why one is refused', async () => {
+  const owner = await visit(browser, { access_key: org.keys.owner });
+  await owner.page.goto('/settings?tab=organization');
+  await owner.page.getByRole('switch', { name: 'Members make keys for themselves' }).press('Space');
+  await owner.page.getByLabel(/^What one key may spend in all/).fill('10');
+  await owner.page.getByRole('combobox', { name: 'Window', exact: true }).click();
+  await owner.page.getByRole('option', { name: 'each month' }).click();
+  await owner.page.getByLabel(/^What one key may spend a month/).waitFor();
+  await owner.page.getByRole('button', { name: 'Save the rule' }).click();
+  await owner.page.getByText('The rule for keys of members is saved.').waitFor();
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.member });
+  const own = () =>
+    api<Record<string, unknown>>(org.keys.member, 'GET', '/v1/me/keys/a%20key%20of%20mine');
+  await page.goto('/keys');
+  await page.getByRole('button', { name: 'New key' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByRole('textbox', { name: 'Name' }).fill('a key of mine');
+  const window = form.getByRole('combobox', { name: 'Window', exact: true });
+  const choose = async (name: string) => {
+    await window.click();
+    await page.getByRole('option', { name }).click();
+  };
+  // What a key gets that names no window.
+  await until(async () => (await window.inputValue()) === 'each month');
+  const refused = form.getByText('budget_window is another window than your organization allows.');
+  await choose('each day');
+  await form.getByRole('button', { name: 'Make the key' }).click();
+  await refused.waitFor();
+  expect(await window.getAttribute('aria-invalid')).toBe('true');
+  expect(await form.getByRole('alert').count()).toBe(0);
+  await choose('each month');
+  await form.getByLabel('Budget').fill('5');
+  await form.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByTestId('key').waitFor();
+  await page.getByRole('button', { name: 'I have copied it' }).click();
+  expect(await own()).toMatchObject({ max_budget: 5, budget_window: 'month' });
+  const row = page.getByRole('row', { name: 'a key of mine' });
+  await row.getByRole('button', { name: 'Change', exact: true }).click();
+  await form.getByRole('button', { name: 'Change the key' }).waitFor();
+  expect(await window.inputValue()).toBe('each month');
+  await choose('each hour');
+  await form.getByRole('button', { name: 'Change the key' }).click();
+  await refused.waitFor();
+  await choose('its life');
+  await form.getByRole('button', { name: 'Change the key' }).click();
+  await form.waitFor({ state: 'detached' });
+  expect(await own()).toMatchObject({ max_budget: 5, budget_window: null });
+  expect([...complaints, ...owner.complaints]).toEqual([]);
+  await context.close();
+  await owner.context.close();
+});
