@@ -97,7 +97,7 @@ async function changeCurrency(
   if (used) {
     throw new AppError(
       'currency_in_use',
-      "The currency is fixed once the organization has ledger entries, tickets, payment sessions, cost constraints, budgets, approval rules, a limit of members' keys, settings of top-ups or thresholds of low balances.",
+      "The currency is fixed once the organization has ledger entries, tickets, payment sessions, cost constraints, budgets, approval rules, a limit of members' keys, settings of top-ups or thresholds of low balances. Make an organization with the other currency: POST /v1/admin/organizations.",
       { param: 'currency' },
     );
   }

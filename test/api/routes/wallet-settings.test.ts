@@ -95,11 +95,12 @@ test('the currency changes, with all wallets, only while nothing is in it', asyn
   const wallets = await call('get', '/v1/wallets', { key: tenant.billing_key });
   expect(wallets.body.wallets).toMatchObject([{ currency: 'EUR' }]);
   await credit(tenant, 1);
-  expect(refusal(await change(tenant, { currency: 'USD' }))).toEqual({
-    status: 409,
-    code: 'currency_in_use',
-    param: 'currency',
-  });
+  const fixed = await change(tenant, { currency: 'USD' });
+  expect(refusal(fixed)).toEqual({ status: 409, code: 'currency_in_use', param: 'currency' });
+  // And the way that is left.
+  expect(fixed.body.error.message).toMatch(
+    /Make an organization with the other currency: POST \/v1\/admin\/organizations\.$/,
+  );
   expect((await change(tenant, { currency: 'EUR', ticket_ttl_seconds: 60 })).status).toBe(200);
 });
 
