@@ -3,6 +3,7 @@ import { momentNow, openBefore, openSince, openWords } from '../../domain/export
 import { many, one } from '../../domain/sql';
 import { openDatabase } from '../../runtime/database';
 import { makeTenant } from '../support/api';
+import { patient } from '../support/database';
 import { until } from '../support/until';
 import { type ExportWorld, openExportWorld } from './world';
 
@@ -19,7 +20,8 @@ afterAll(() => world.close());
 
 /** Runs something while a session of this name has written and not ended its transaction. */
 async function whileOpen(name: string, run: (pid: number) => Promise<void>): Promise<void> {
-  const other = openDatabase(world.db.client.config.connection.connectionString, 1, name);
+  const { connectionString } = world.db.client.config.connection;
+  const other = patient(openDatabase(connectionString, 1, name));
   const rollback = new Error('as it was');
   const opened = other.transaction(async (trx) => {
     // Sessions of ours are ended after 5 s, those of others are not.

@@ -4,6 +4,7 @@ import { type Db, many } from '../../domain/sql';
 import { migrationNames, migrationText } from '../../migrations/files';
 import { openDatabase } from '../../runtime/database';
 import { maintenanceUrl } from '../../sandbox/servers/database';
+import { patient } from '../support/database';
 
 // Audit events of before there were chains get their links as they are migrated.
 
@@ -16,10 +17,11 @@ async function apply(db: Db, name: string): Promise<void> {
 
 test('old audit events are linked in their order, with who acted, and later ones follow', async () => {
   const template = process.env.TEST_DATABASE_URL as string;
-  const admin = openDatabase(maintenanceUrl(template), 1);
+  const admin = patient(openDatabase(maintenanceUrl(template), 1));
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   await many(admin, `create database ${name}`);
-  const db = openDatabase(Object.assign(new URL(template), { pathname: `/${name}` }).toString(), 2);
+  const url = Object.assign(new URL(template), { pathname: `/${name}` }).toString();
+  const db = patient(openDatabase(url, 2));
   try {
     const names = await migrationNames();
     for (const one of names.filter((file) => file < CHAINED)) await apply(db, one);

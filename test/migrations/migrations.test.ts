@@ -4,16 +4,16 @@ import { migrate } from '../../migrations';
 import { migrationNames, migrationText } from '../../migrations/files';
 import { openDatabase } from '../../runtime/database';
 import { maintenanceUrl } from '../../sandbox/servers/database';
-import { openTestDatabase } from '../support/database';
+import { openTestDatabase, patient } from '../support/database';
 import { until } from '../support/until';
 
 test('four instances migrating an empty database at once apply each file once, and none fails', async () => {
   const template = process.env.TEST_DATABASE_URL as string;
-  const admin = openDatabase(maintenanceUrl(template), 1);
+  const admin = patient(openDatabase(maintenanceUrl(template), 1));
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   await many(admin, `create database ${name}`);
   const url = Object.assign(new URL(template), { pathname: `/${name}` }).toString();
-  const instances = Array.from({ length: 4 }, () => openDatabase(url, 2));
+  const instances = Array.from({ length: 4 }, () => patient(openDatabase(url, 2)));
   try {
     await Promise.all(instances.map((db) => migrate(db)));
     // And once more, as every start does.
@@ -63,11 +63,11 @@ test('a migration that gets no lock says who is in the way, and goes on once the
 /** A database without a table, and sessions of any name in it. */
 async function openEmptyDatabase() {
   const template = process.env.TEST_DATABASE_URL as string;
-  const admin = openDatabase(maintenanceUrl(template), 1);
+  const admin = patient(openDatabase(maintenanceUrl(template), 1));
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   await many(admin, `create database ${name}`);
   const url = Object.assign(new URL(template), { pathname: `/${name}` }).toString();
-  const open = (application: string) => openDatabase(url, 2, application);
+  const open = (application: string) => patient(openDatabase(url, 2, application));
   const db = open('test');
   const drop = async () => {
     await db.destroy();

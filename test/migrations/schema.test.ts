@@ -5,7 +5,7 @@ import { schemaFile } from '../../migrations/files';
 import { schemaText } from '../../migrations/schema';
 import { openDatabase } from '../../runtime/database';
 import { maintenanceUrl } from '../../sandbox/servers/database';
-import { openTestDatabase } from '../support/database';
+import { openTestDatabase, patient } from '../support/database';
 
 // migrations/schema.sql shows people the schema as it stands after the last migration.
 
@@ -25,10 +25,11 @@ test('migrations/schema.sql is the schema after the last migration; renew it wit
 
 test('nothing is left out of it: an empty database that runs it has the same schema', async () => {
   const template = process.env.TEST_DATABASE_URL as string;
-  const admin = openDatabase(maintenanceUrl(template), 1);
+  const admin = patient(openDatabase(maintenanceUrl(template), 1));
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   await many(admin, `create database ${name}`);
-  const db = openDatabase(Object.assign(new URL(template), { pathname: `/${name}` }).toString(), 1);
+  const url = Object.assign(new URL(template), { pathname: `/${name}` }).toString();
+  const db = patient(openDatabase(url, 1));
   const written = await readFile(schemaFile, 'utf8');
   try {
     await db.raw(written.replaceAll('?', '\\?'));

@@ -2,7 +2,7 @@ import { openPools, type Pools } from '../../../api/http/pools';
 import { type Db, many, one } from '../../../domain/sql';
 import { createLog } from '../../../runtime/log';
 import { type CallApi, makeTenant, serve } from '../../support/api';
-import { openTestDatabase, type TestDatabase } from '../../support/database';
+import { openTestDatabase, patient, type TestDatabase } from '../../support/database';
 import { gatewayToken, platformKey } from '../../support/keys';
 import { makePrice, reserveBody } from '../../support/ledger';
 import { until } from '../../support/until';
@@ -17,11 +17,12 @@ let closeServer: () => Promise<void>;
 beforeAll(async () => {
   database = await openTestDatabase();
   ({ db } = database);
-  pools = openPools({
+  const { machine, people, reads } = openPools({
     DATABASE_URL: database.url,
     DATABASE_POOL_MAX: 2,
     DATABASE_PEOPLE_POOL_MAX: 1,
   });
+  pools = { machine: patient(machine), people: patient(people), reads: patient(reads) };
   const log = createLog('test', 'silent');
   Object.assign(log, { warn: (given: { code: string }) => lines.push(given) });
   ({ call, close: closeServer } = await serve({ db, pools, log }));

@@ -5,7 +5,7 @@ import { periodOf } from '../../../domain/spend/periods';
 import { type Db, many } from '../../../domain/sql';
 import { openDatabase } from '../../../runtime/database';
 import { createLog } from '../../../runtime/log';
-import { openTestDatabase } from '../../support/database';
+import { openTestDatabase, patient } from '../../support/database';
 import { makeFundedOrg, makePrice } from '../../support/ledger';
 import { call, ledgerNanos, nanosBy, nanosOf, spent } from './world';
 
@@ -31,7 +31,7 @@ beforeAll(async () => {
      alter database ${name} set search_path = clock, pg_catalog, public`,
   );
   // Its sessions begin with that clock.
-  db = openDatabase(url, 10, 'test');
+  db = patient(openDatabase(url, 10, 'test'));
   lanes = openBatches(db, createLog('test', 'fatal'));
   await makePrice(db, { effective_from: new Date('2026-01-01') });
   close = async () => {
