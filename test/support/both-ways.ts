@@ -26,7 +26,7 @@ export async function runBothWays(db: Db, org_id: string, pair: Pair) {
     ...(pair.settle && { [name]: said }),
     ...(pair.reserve && { [pair.reserve.request_id]: said }),
   };
-  const known = await idsOf(db, org_id);
+  const known = await knownOf(db, org_id);
   let taken: Taken | undefined;
   const alone = await inTransaction(db, false, async (trx) => {
     const answers = await reservations.reserveBatch(trx, org_id, { settlements, reserves, traces });
@@ -140,14 +140,24 @@ async function rowsOf(db: Db, org_id: string): Promise<unknown[]> {
 
 const made = /\b(res|txn|evt|ticket|excess)_[0-9a-f]{32}\b/g;
 
-async function idsOf(db: Db, org_id: string): Promise<Set<string>> {
-  return new Set(JSON.stringify(await rowsOf(db, org_id)).match(made) ?? []);
+/** The ids and the times that were there before a run: they are the same for both ways. */
+interface Known {
+  ids: Set<string>;
+  times_ms: Set<number>;
+}
+
+async function knownOf(db: Db, org_id: string): Promise<Known> {
+  const text = JSON.stringify(await rowsOf(db, org_id));
+  return {
+    ids: new Set(text.match(made) ?? []),
+    times_ms: new Set((text.match(time) ?? []).map((at) => Date.parse(at))),
+  };
 }
 
 async function outcome<T>(
   db: Db,
   org_id: string,
-  known: Set<string>,
+  known: Known,
   given: reservations.ItemAnswer[],
   answers?: T,
 ) {
@@ -156,11 +166,12 @@ async function outcome<T>(
   const plain = (value: unknown) => {
     const text = JSON.stringify(value, (_, v) => (typeof v === 'bigint' ? String(v) : v));
     const named = text.replace(made, (id, prefix) => {
-      if (known.has(id)) return id;
+      if (known.ids.has(id)) return id;
       if (!names.has(id)) names.set(id, `${prefix} ${names.size}`);
       return names.get(id) as string;
     });
-    return JSON.parse(named.replace(time, (at) => sinceNow(at, now)));
+    const told = (at: string) => (known.times_ms.has(Date.parse(at)) ? at : sinceNow(at, now));
+    return JSON.parse(named.replace(time, told));
   };
   const sorted = [...given].sort((a, b) => (a.op < b.op ? 1 : -1));
   const found: Outcome = { answers: plain(sorted), rows: plain(await rowsOf(db, org_id)) };

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { audit } from '../../domain/ledger/audit';
-import type { Db } from '../../domain/sql';
+import { type Db, many } from '../../domain/sql';
 import { type Answer, type CallApi, makeTenant, serve, type Tenant } from './api';
 import { openTestDatabase } from './database';
 import { gatewayToken } from './keys';
 import { makePrice, reserveBody } from './ledger';
+import { until } from './until';
 import { openWorker, type TestWorker } from './worker';
 
 export interface TicketWorld extends TestWorker {
@@ -88,6 +89,43 @@ export function deny(call: CallApi, short: Short, body: object = {}, key = short
 
 export async function show(call: CallApi, { ticket_id, billing_key }: Short) {
   return (await call('get', `/v1/cost-tickets/${ticket_id}`, { key: billing_key })).body;
+}
+
+/**
+ * Waits until so many calls wait on a ticket. False if one of these was answered before: on a busy
+ * machine a short wait may be over too early, and is tried with a longer one.
+ */
+export async function areWaiting(
+  call: CallApi,
+  short: Short,
+  answers: readonly Promise<Answer>[],
+): Promise<boolean> {
+  let is_over = false;
+  for (const answer of answers)
+    void answer.then(() => {
+      is_over = true;
+    });
+  await until(async () => is_over || (await show(call, short)).waiting_calls === answers.length);
+  return !is_over;
+}
+
+/**
+ * Runs something while a call between two waits keeps its place for a minute in place of two
+ * seconds, which a busy machine needs for the next call alone.
+ */
+export async function withLongGrace(db: Db, run: () => Promise<void>): Promise<void> {
+  const graceOf = (words: string) =>
+    many(
+      db,
+      `create or replace function waiter_grace() returns interval language sql immutable as $$ select interval '${words}' $$`,
+    );
+  const [usual] = await many<{ words: string }>(db, 'select waiter_grace()::text as words');
+  await graceOf('1 minute');
+  try {
+    await run();
+  } finally {
+    await graceOf(usual?.words as string);
+  }
 }
 
 /** Adds so many tokens' worth to the organization's wallet, as its billing admin does. */

@@ -258,6 +258,6 @@ test('random operations leave every wallet, hold and key as plain arithmetic say
   );
   // fast-check prints the seed and the shrunk steps of a failure; it stops shrinking in time for
   // that.
-  const limits = { interruptAfterTimeLimit: 300_000, markInterruptAsFailure: true };
+  const limits = { interruptAfterTimeLimit: 800_000, markInterruptAsFailure: true };
   await fc.assert(property, { numRuns: 60, endOnFailure: false, ...limits });
-}, 400_000);
+}, 900_000);

@@ -6,6 +6,7 @@ import { makeKeyId } from '../../support/keys';
 import { balance, makePrice, reserveBody, TOKEN } from '../../support/ledger';
 import {
   approve,
+  areWaiting,
   makeShort,
   openTicketWorld,
   redeem,
@@ -13,6 +14,7 @@ import {
   show,
   type TicketWorld,
   topUp,
+  withLongGrace,
 } from '../../support/tickets';
 import { until } from '../../support/until';
 
@@ -94,34 +96,40 @@ test('a call that cancelled is never told that it is paid', async () => {
 
 test('a ticket that clients bring pays for one of two calls; the other is told so and holds nothing', async () => {
   const { call, other, machine } = world;
-  const short = await makeShort(world, 10);
-  const bring = (from: typeof call) =>
-    redeem(
-      from,
-      machine,
-      { ...short, request_id: randomUUID() },
-      { is_brought: true, wait_ms: 8_000 },
+  const bringTwice = async (wait_ms: number) => {
+    const short = await makeShort(world, 10);
+    const answers = [call, other].map((from) =>
+      redeem(from, machine, { ...short, request_id: randomUUID() }, { is_brought: true, wait_ms }),
     );
-  const answers = [bring(call), bring(other)];
-  await untilWaiting(short, 2);
+    return { short, answers, are_waiting: await areWaiting(call, short, answers) };
+  };
+  const brief = await bringTwice(8_000);
+  const { short, answers } = brief.are_waiting ? brief : await bringTwice(30_000);
   await topUp(call, short, 100);
   expect((await Promise.all(answers)).map(({ status }) => status).sort()).toEqual([200, 409]);
 });
 
 test('an approval goes to the call that has waited longest, whoever asked last', async () => {
-  const { call, other, machine } = world;
-  const short = await makeShort(world, 10);
-  const [old, young] = [randomUUID(), randomUUID()];
-  const wait = (request_id: string, wait_ms: number) =>
-    redeem(other, machine, { ...short, request_id }, { wait_ms });
-  await wait(old, 300);
-  const second = wait(young, 4_000);
-  await untilWaiting(short, 1);
-  const first = wait(old, 4_000);
-  await untilWaiting(short, 2);
-  await approve(call, short);
-  expect((await first).status).toBe(200);
-  expect((await second).status).toBe(402);
+  const { call, other, db, machine } = world;
+  const join = async (wait_ms: number) => {
+    const short = await makeShort(world, 10);
+    const [old, young] = [randomUUID(), randomUUID()];
+    const wait = (request_id: string, for_ms: number) =>
+      redeem(other, machine, { ...short, request_id }, { wait_ms: for_ms });
+    await wait(old, 300);
+    const second = wait(young, wait_ms);
+    if (!(await areWaiting(call, short, [second]))) return undefined;
+    const first = wait(old, wait_ms);
+    return (await areWaiting(call, short, [first, second])) ? { short, first, second } : undefined;
+  };
+  await withLongGrace(db, async () => {
+    const joined = (await join(4_000)) ?? (await join(30_000));
+    if (joined === undefined) throw new Error('Both are to wait at one time.');
+    const { short, first, second } = joined;
+    await approve(call, short);
+    expect((await first).status).toBe(200);
+    expect((await second).status).toBe(402);
+  });
 });
 
 test('a waiting call whose key is revoked is told at once, and blocks nobody', async () => {
@@ -130,16 +138,16 @@ test('a waiting call whose key is revoked is told at once, and blocks nobody', a
   const key_id = await makeKeyId(db, tenant.org_id);
   const large = await makeShort(world, 1_000, { key_id }, tenant);
   const small = await makeShort(world, 10, {}, tenant);
-  const told = redeem(call, machine, large, { wait_ms: 20_000 });
+  const told = redeem(call, machine, large, { wait_ms: 30_000 });
   await untilWaiting(large, 1);
-  const paid = redeem(call, machine, small, { wait_ms: 20_000 });
+  const paid = redeem(call, machine, small, { wait_ms: 30_000 });
   await untilWaiting(small, 1);
   const started_at = performance.now();
   await many(db, 'update tokens set revoked_at = now() where id = :key_id', { key_id });
   expect((await told).status).toBe(401);
   await topUp(call, tenant, 10);
   expect((await paid).status).toBe(200);
-  expect(performance.now() - started_at).toBeLessThan(15_000);
+  expect(performance.now() - started_at).toBeLessThan(25_000);
 });
 
 test("another agent's ticket is no way round a cap", async () => {

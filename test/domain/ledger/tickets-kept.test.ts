@@ -37,7 +37,7 @@ test('a rule takes no money that is kept for an older call', async () => {
   const { call, db, machine } = world;
   const tenant = await makeTenant(db);
   const old = await makeShort(world, 10, {}, tenant);
-  const waits = redeem(call, machine, old, { wait_ms: 20_000 });
+  const waits = redeem(call, machine, old, { wait_ms: 30_000 });
   await untilWaiting(old, 1);
   await topUp(call, tenant, 5);
   await rules.create(db, {
@@ -67,7 +67,7 @@ test("a person's approval takes what lies beside the kept money first", async ()
   const tenant = await makeTenant(db);
   await topUp(call, tenant, 4);
   const old = await makeShort(world, 13, {}, tenant);
-  const waits = redeem(call, machine, old, { wait_ms: 20_000 });
+  const waits = redeem(call, machine, old, { wait_ms: 30_000 });
   await untilWaiting(old, 1);
   await topUp(call, tenant, 8);
   expect(await keptOf(tenant.wallet_id)).toBe(8n * TOKEN);
@@ -83,9 +83,9 @@ test('a call that was moved to another ticket finds its hold by the one that it 
   const { call, machine } = world;
   const short = await makeShort(world, 10);
   const moved = { ...short, request_id: randomUUID() };
-  const first = redeem(call, machine, short, { wait_ms: 20_000 });
+  const first = redeem(call, machine, short, { wait_ms: 30_000 });
   await untilWaiting(short, 1);
-  const second = redeem(call, machine, moved, { wait_ms: 20_000 });
+  const second = redeem(call, machine, moved, { wait_ms: 30_000 });
   await untilWaiting(short, 2);
   await topUp(call, short, 10);
   expect((await first).status).toBe(200);
