@@ -240,7 +240,7 @@ test('an export that is canceled while its file travels leaves nothing in the bu
     await world.dispatch();
     const [row] = await world.db('exports').where({ id: asked });
     return row.cleared_at !== null;
-  }, 40_000);
+  });
   await exporter.stop();
   expect([...store.objects.keys()].filter((name) => name.includes(asked))).toEqual([]);
 });

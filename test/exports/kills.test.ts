@@ -113,7 +113,7 @@ test(`a worker that is stopped ${STOPS} times hands the file over at once: the s
   const failures = (events ?? []).map((one) => one.activityTaskStartedEventAttributes?.lastFailure);
   expect(failures.filter((one) => one?.timeoutFailureInfo)).toEqual([]);
   expect(failures.some((one) => one?.applicationFailureInfo?.type === 'WorkerStops')).toBe(true);
-}, 400_000);
+}, 900_000);
 
 test(`a worker that is killed (${KILLS}) leaves no trace: the same bytes, one manifest`, async () => {
   const id = await ask();
@@ -140,9 +140,9 @@ test(`a database that ends the sessions that read, ${STOPS} times, changes nothi
          where datname = current_database() and state = 'active' and query like 'copy (%'`,
       );
       return cut.length > 0;
-    }, 60_000);
+    }, 120_000);
   await requireSame(id);
-});
+}, 900_000);
 
 function startProcess(): ChildProcess {
   const child = startWorkerProcess(world);

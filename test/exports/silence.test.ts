@@ -16,7 +16,9 @@ import { type ObjectStore, openObjectStore, store_key } from './object-store';
 // Object stores that take a connection and never answer: each call ends, and holds up nobody else.
 
 const BUCKET = 'acme-exports';
-const patience = { ask_ms: 400, send_ms: 400 };
+const brief = { ask_ms: 400, send_ms: 400 };
+// Longer than any test waits.
+const patient = { ask_ms: 120_000, send_ms: 120_000 };
 
 let silent: { url: string; sockets: Set<Socket>; close: () => Promise<void> };
 let store: ObjectStore;
@@ -62,7 +64,7 @@ const at = (endpoint: string): destinations.OpenDestination => ({
   ...store_key,
 });
 
-const open = (url: string, how = patience) =>
+const open = (url: string, how = patient) =>
   openStore({ destination: at(url), origins: [url], probe_folder: 'org/a' }, how);
 
 async function draft(): Promise<string> {
@@ -72,7 +74,7 @@ async function draft(): Promise<string> {
 }
 
 test('a probe, a deletion and an upload end, and say that the store does not answer', async () => {
-  const target = open(silent.url);
+  const target = open(silent.url, brief);
   const words = { code: 'export_target_failed', message: expect.stringContaining('not answer') };
   const warned = jest.spyOn(console, 'warn');
   await expect(target.check()).rejects.toMatchObject(words);
@@ -84,7 +86,7 @@ test('a probe, a deletion and an upload end, and say that the store does not ans
 });
 
 test('an upload ends at once with its signal, and its connection with it', async () => {
-  const target = open(silent.url, { ask_ms: 60_000, send_ms: 60_000 });
+  const target = open(silent.url);
   for (const run of [
     async (signal: AbortSignal) => target.publish(await draft(), 'org/a/f', '', signal),
     (signal: AbortSignal) => target.clear('org/a/exp', signal),
@@ -109,15 +111,19 @@ test('a store that does not answer keeps the files of no other organization', as
     [made.store.destination_id, store.url],
   ]);
   let was_asked = false;
+  const patience = new AbortController();
   // The silent one is asked first, and the other one is cleared while it is waited for.
   const steps = createExportSteps(db, async ({ destination_id }) => {
     const url = urls.get(destination_id ?? '') ?? '';
-    was_asked ||= url === silent.url;
-    const ms = url === silent.url ? 3_000 : 20_000;
-    return open(url, { ask_ms: ms, send_ms: ms });
+    const target = open(url);
+    if (url !== silent.url) return target;
+    was_asked = true;
+    const clear: typeof target.clear = (folder) => target.clear(folder, patience.signal);
+    return { ...target, clear };
   });
   const running = steps.expireExports({ limit: 10 }, { signal });
-  await until(() => was_asked && store.objects.size === 0, 2_500);
+  await until(() => was_asked && store.objects.size === 0);
+  patience.abort(new DOMException('It has been long enough.', 'TimeoutError'));
   const { tried, failed } = await running;
   expect([tried, failed]).toEqual([2, [expect.stringContaining(made.silent.id)]]);
   const left = await db('exports').whereNull('cleared_at');
