@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createTurns } from '../../runtime/turns';
 
-const open = (most: number, wait_ms = 5_000) => createTurns({ most, wait_ms, message: 'Later.' });
+const open = (most: number, wait_ms = 60_000) => createTurns({ most, wait_ms, message: 'Later.' });
 
 test('so many of one name have a turn at one time, the others in the order in which they came, and no other name waits', async () => {
   const { take } = open(2);

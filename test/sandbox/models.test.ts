@@ -3,6 +3,7 @@ import OpenAI from 'openai';
 import { request } from 'undici';
 import { listen } from '../../runtime/listen';
 import { createModelServer } from '../../sandbox/models/server';
+import { cpuMsOf } from '../support/cpu';
 
 let server: Server;
 let url: string;
@@ -54,11 +55,13 @@ test('a stream says what the JSON answer says', async () => {
 });
 
 test('an answer ends at its cap, also where it is one unbroken run of a million letters', async () => {
-  const began = performance.now();
-  const { choices, usage } = await say('[[fault:big-line size=1000000]]', { max_tokens: 64 });
-  expect(choices[0]?.finish_reason).toBe('length');
-  expect(usage?.completion_tokens).toBeLessThanOrEqual(64);
-  expect(performance.now() - began).toBeLessThan(20_000);
+  // The server is in this process.
+  const cost_ms = await cpuMsOf(async () => {
+    const { choices, usage } = await say('[[fault:big-line size=1000000]]', { max_tokens: 64 });
+    expect(choices[0]?.finish_reason).toBe('length');
+    expect(usage?.completion_tokens).toBeLessThanOrEqual(64);
+  });
+  expect(cost_ms).toBeLessThan(20_000);
 });
 
 test('special tokens in a prompt are text', async () => {

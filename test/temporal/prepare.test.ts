@@ -57,14 +57,14 @@ const admin = (namespace: string) => run(namespace, 'api/admin.ts', 'prepare');
 test('a worker that finds no namespace says what is missing, waits, and works once it is prepared', async () => {
   const namespace = `test-${randomUUID()}`;
   const worker = run(namespace, 'workers/lifecycle.ts');
-  await until(() => worker.output().includes('npm run admin -- prepare'), 30_000);
+  await until(() => worker.output().includes('npm run admin -- prepare'));
   expect(worker.output()).toContain(`the namespace ${namespace}`);
   expect(worker.child.exitCode).toBeNull();
 
   const prepared = admin(namespace);
   expect(await prepared.exit).toBe(0);
   expect(prepared.output()).toContain(`has the namespace ${namespace}`);
-  await until(() => worker.output().includes('worker_lifecycle runs'), 30_000);
+  await until(() => worker.output().includes('worker_lifecycle runs'));
   // It says what is missing once, however often it looks.
   const said = worker.output().match(/Temporal lacks [^"]*/g) ?? [];
   expect(new Set(said).size).toBe(said.length);
@@ -72,7 +72,7 @@ test('a worker that finds no namespace says what is missing, waits, and works on
   await until(async () => {
     const { info } = await client.schedule.getHandle('reconcile').describe();
     return info.recentActions.length > 0;
-  }, 20_000);
+  });
   worker.child.kill('SIGTERM');
   expect(await worker.exit).toBe(0);
 });

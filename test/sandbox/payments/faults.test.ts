@@ -25,6 +25,8 @@ let url_a: string;
 let url_b: string;
 let inbox: Inbox;
 let orders: OrdersController;
+/** The same, for a call whose answer never comes. */
+let impatient: OrdersController;
 let stripe: Stripe;
 
 async function open(): Promise<void> {
@@ -34,7 +36,8 @@ async function open(): Promise<void> {
   servers = [a, b];
   url_a = `http://127.0.0.1:${await listen(a, 0)}`;
   url_b = `http://127.0.0.1:${await listen(b, 0)}`;
-  orders = new OrdersController(paypalClient(url_a, 1_000));
+  orders = new OrdersController(paypalClient(url_a));
+  impatient = new OrdersController(paypalClient(url_a, 1_000));
   stripe = stripeClient(url_b);
 }
 
@@ -79,7 +82,8 @@ async function approved(): Promise<string> {
   return id;
 }
 
-const capture = (id: string) => orders.captureOrder({ id, paypalRequestId: `capture_${id}` });
+const capture = (id: string, by = orders) =>
+  by.captureOrder({ id, paypalRequestId: `capture_${id}` });
 
 const stateA = async (id: string) =>
   (await operator<{ order: Order }>(url_a, `orders/${id}`)).order;
@@ -89,7 +93,15 @@ const events = async () => (await operator<{ events: StoredEvent[] }>(url_a, 'ev
 test('a capture whose answer never comes is done once', async () => {
   const id = await approved();
   await operator(url_a, 'faults', { on: 'capture', order: id, answer: 'timeout' });
-  await expect(capture(id)).rejects.toThrow();
+  // A token first, for which there is as little time.
+  await until(() =>
+    impatient.getOrder({ id }).then(
+      () => true,
+      () => false,
+    ),
+  );
+  await expect(capture(id, impatient)).rejects.toThrow();
+  await until(async () => (await stateA(id)).capture !== null);
   const { capture: taken } = await stateA(id);
   expect(taken).toMatchObject({ status: 'completed', amount: 5_000 });
   const again = await capture(id);
