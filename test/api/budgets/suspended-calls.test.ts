@@ -53,7 +53,7 @@ test('a call that waits is told at once that its organization was suspended', as
   await until(async () => (await show(call, short)).waiting_calls === 1);
   const { noticed, stop } = await listen(short.org_id);
   await suspend(short);
-  await until(noticed, 1_000);
+  await until(noticed);
   expect(refusal(await waiting)).toMatchObject(suspended);
   await stop();
 });

@@ -1,4 +1,5 @@
 import {
+  type Answer,
   type CallApi,
   makeTenant,
   refusal,
@@ -27,7 +28,10 @@ test('a key that asks too much is 429 with all its headers, before its body is r
   const ask = (key: string) => call('get', path, { key });
   for (let n = 0; n < 2; n += 1) expect((await ask(tenant.owner_key)).status).toBe(200);
   const body = '{"this is": no JSON';
-  const refused = await call('post', '/v1/tokens', { key: tenant.owner_key, body });
+  const broken = () => call('post', '/v1/tokens', { key: tenant.owner_key, body });
+  // At once, as on a busy machine the next token may be there by now.
+  const answers = await Promise.all(Array.from({ length: 5 }, broken));
+  const refused = answers.find(({ status }) => status === 429) as Answer;
   expect(refusal(refused)).toMatchObject({ status: 429, code: 'rate_limit_exceeded' });
   expect(refused.body.error.type).toBe('rate_limit_error');
   expect(refused.headers).toMatchObject({

@@ -57,13 +57,13 @@ test('after a body of 20 MB the same connection serves the next request', async 
       method: 'POST',
       headers: { authorization: `Bearer ${tenant.owner_key}`, 'content-type': 'application/json' },
       body,
+      // Long for a busy machine, and not for a request that never has its turn.
+      signal: AbortSignal.timeout(60_000),
     });
     return { status: answer.statusCode, body: (await answer.body.json()) as { type?: string } };
   };
   const refused = await send(JSON.stringify({ name: 'x'.repeat(20_000_000) }));
   expect(refused).toMatchObject({ status: 413, body: { error: { code: 'payload_too_large' } } });
-  const started = performance.now();
   expect(await send('{"name": "next", "token_type": "gateway"}')).toMatchObject({ status: 201 });
-  expect(performance.now() - started).toBeLessThan(15_000);
   await one_connection.close();
 });

@@ -262,6 +262,7 @@ test('of one person fifty sessions live at one time', async () => {
 test('from one address ten tries a minute are taken, good or not, also in parallel; others go on', async () => {
   const person = await makePerson(api, tenant, 'member');
   const from = { 'x-forwarded-for': '10.9.9.9' };
+  const began = performance.now();
   const answers = await Promise.all(
     Array.from({ length: 15 }, (_, n) =>
       signIn({ access_key: n % 2 === 0 ? person.key : 'svc_ak_wrong' }, from),
@@ -269,8 +270,9 @@ test('from one address ten tries a minute are taken, good or not, also in parall
   );
   const statuses = answers.map(({ status }) => status);
   expect(statuses.filter((status) => status === 429)).toHaveLength(5);
+  const took_s = (performance.now() - began) / 1_000;
   const full = answers.find(({ status }) => status === 429);
-  expect(Number(full?.headers['retry-after'])).toBeGreaterThan(50);
+  expect(Number(full?.headers['retry-after'])).toBeGreaterThan(50 - took_s);
   expect((await signIn({ access_key: person.key })).status).toBe(201);
   await many(
     api.db,

@@ -75,7 +75,7 @@ test.each(cases)(
     const refused = { status: 409, code: 'session_limit_exceeded', message };
     const org = await makeFundedOrg(db, 200);
     const ticket = await heldBack(org, limits);
-    const waiting = post('redeem-ticket', { ...ticket, wait_ms: 20_000 });
+    const waiting = post('redeem-ticket', { ...ticket, wait_ms: 30_000 });
     const waiters = 'select request_id from ticket_waiters where request_id = :request_id';
     const { request_id } = ticket;
     await until(async () => (await many(db, waiters, { request_id })).length > 0);

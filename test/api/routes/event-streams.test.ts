@@ -5,7 +5,7 @@ import { type Db, many, one } from '../../../domain/sql';
 import { openDatabase } from '../../../runtime/database';
 import { createLog } from '../../../runtime/log';
 import { type CallApi, makeTenant, refusal, serve } from '../../support/api';
-import { openTestDatabase, type TestDatabase } from '../../support/database';
+import { openTestDatabase, patient, type TestDatabase } from '../../support/database';
 import { makeKey } from '../../support/keys';
 import { until } from '../../support/until';
 import { follow, type Seen } from './following';
@@ -23,7 +23,7 @@ beforeAll(async () => {
   Object.assign(log, { error: (_: unknown, message: string) => lines.push(message) });
   database = await openTestDatabase();
   ({ db } = database);
-  reads = openDatabase(database.url, 1, 'test');
+  reads = patient(openDatabase(database.url, 1, 'test'));
   api = await serve({ db, log, pools: { people: db, reads, machine: db } });
   ({ call } = api);
 });
@@ -75,7 +75,7 @@ async function untilAllIsRead(): Promise<void> {
     await sleep(POLL_MS);
     before = await rowsRead();
     return before === last;
-  }, 10_000);
+  });
 }
 
 test('streams that see nothing read each foreign event once in all, and then nothing more', async () => {
@@ -158,7 +158,8 @@ test('what a stream shows loses a right with the next heartbeat, and ends with t
   await db('tokens')
     .where({ id })
     .update({ scopes: ['org:billing'] });
-  await until(() => stream.beats > 0);
+  const { beats } = stream;
+  await until(() => stream.beats > beats);
   await write(org_id, 'request.completed', 1);
   await write(org_id, 'wallet.balance_low', 1);
   await until(() => stream.types.length === 2);
