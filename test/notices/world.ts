@@ -10,7 +10,7 @@ import {
   type Receiver,
 } from '../../sandbox/notices/receiver';
 import { openDispatcher } from '../../workers/dispatcher';
-import { type CallApi, serve } from '../support/api';
+import { type CallApi, inTurn, serve } from '../support/api';
 import { openTestDatabase } from '../support/database';
 import { gatewayToken } from '../support/keys';
 import { makePrice, reserveBody } from '../support/ledger';
@@ -109,10 +109,8 @@ export async function burst(
       const place = ids.push('') - 1;
       const body = { ...reserveBody(org_id, 100), request_body_hash: bodyHash() };
       const path = '/v1/gateway/wallets/reserve';
-      let answer = await call('post', path, { key: machine, body });
-      // A busy machine may be late: a gateway sends the same request again.
-      for (let tries = 0; answer.status === 503 && tries < 10; tries += 1)
-        answer = await call('post', path, { key: machine, body });
+      // As a gateway does.
+      const answer = await inTurn(() => call('post', path, { key: machine, body }));
       ids[place] = answer.body.cost_ticket.id;
     }
   };

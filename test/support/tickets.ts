@@ -87,6 +87,14 @@ export function deny(call: CallApi, short: Short, body: object = {}, key = short
   return call('post', `/v1/cost-tickets/${short.ticket_id}/deny`, { key, body });
 }
 
+/** How long a verdict takes, which goes through Temporal as much else does, in milliseconds. */
+export async function verdictMs(world: TicketWorld): Promise<number> {
+  const short = await makeShort(world, 100);
+  const asked_at = performance.now();
+  await deny(world.call, short);
+  return performance.now() - asked_at;
+}
+
 export async function show(call: CallApi, { ticket_id, billing_key }: Short) {
   return (await call('get', `/v1/cost-tickets/${ticket_id}`, { key: billing_key })).body;
 }
