@@ -24,7 +24,7 @@ async function whileOpen(name: string, run: (pid: number) => Promise<void>): Pro
   const other = patient(openDatabase(connectionString, 1, name));
   const rollback = new Error('as it was');
   const opened = other.transaction(async (trx) => {
-    // Sessions of ours are ended after 5 s, those of others are not.
+    // Sessions of ours are ended after a while, those of others are not.
     await trx.raw('set local idle_in_transaction_session_timeout = 0');
     // As if it had written: it has a number.
     await many(trx, 'select pg_current_xact_id()');

@@ -1,7 +1,15 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, symlinkSync } from 'node:fs';
+import { once } from 'node:events';
+import fs, {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  type WriteStream,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogFiles } from '../../sandbox/processes/log-files';
 import { until } from '../support/until';
 
@@ -46,9 +54,10 @@ test('a file that met a full disk is written again once there is room', async ()
   const file = path.join(folder, 'api.log');
   symlinkSync('/dev/full', file);
   const files = createLogFiles(folder);
+  const opened = jest.spyOn(fs, 'createWriteStream');
   files.write('api', 'lost');
   // Its stream fails beside the process.
-  await sleep(200);
+  await once(opened.mock.results[0]?.value as WriteStream, 'error');
   rmSync(file);
   await until(() => {
     files.write('api', 'kept');
