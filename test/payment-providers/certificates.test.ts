@@ -44,7 +44,7 @@ function pairOf(modulusLength: number) {
 function take(path: string, trusted: Authority[] = [authority]) {
   const authorities = trusted.map(({ cert }) => new X509Certificate(cert));
   const certificateAt = createCertificates({ authorities, names: [NAME] });
-  return certificateAt(`${origin}${path}`, AbortSignal.timeout(3_000));
+  return certificateAt(`${origin}${path}`, AbortSignal.timeout(60_000));
 }
 
 function put(path: string, text: string): string {
@@ -113,7 +113,7 @@ test('no redirect is followed, no failure is kept, and no file without an end is
   await expect(take('/endless')).rejects.toThrow(/too long/);
   const authorities = [new X509Certificate(authority.cert)];
   const certificateAt = createCertificates({ authorities, names: [NAME] });
-  const at = (path: string) => certificateAt(`${origin}${path}`, AbortSignal.timeout(3_000));
+  const at = (path: string) => certificateAt(`${origin}${path}`, AbortSignal.timeout(60_000));
   await expect(at('/late')).resolves.toBeUndefined();
   await expect(at('/busy')).rejects.toThrow();
   await expect(at('/busy')).rejects.toThrow();

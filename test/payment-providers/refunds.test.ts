@@ -15,10 +15,11 @@ let sandboxes: OpenedSandboxes['sandboxes'];
 let ask: OpenedSandboxes['ask'];
 let act: OpenedSandboxes['act'];
 let fault: OpenedSandboxes['fault'];
+let lost: OpenedSandboxes['lost'];
 let paid: OpenedSandboxes['paid'];
 
 beforeAll(async () => {
-  ({ sandboxes, ask, act, fault, paid } = await openSandboxes());
+  ({ sandboxes, ask, act, fault, lost, paid } = await openSandboxes());
 });
 
 afterAll(closeServers);
@@ -101,8 +102,9 @@ test.each(['timeout', 'reset', 'error'])(
   async (answer) => {
     for (const name of providerNames) {
       const { provider, refund, order_id } = await paid(name);
-      await fault(name, { on: 'refund', order: order_id, answer });
-      expect(isProviderTrouble(await thrown(provider.refund(refund)))).toBe(true);
+      const script = { on: 'refund', order: order_id, answer };
+      const error = await lost(name, script, () => provider.refund(refund));
+      expect(isProviderTrouble(error)).toBe(true);
       const [found, ...more] = (await provider.read(order_id)).refunds;
       expect(more).toEqual([]);
       expect(found).toMatchObject({ payment_refund_id: refund.payment_refund_id });

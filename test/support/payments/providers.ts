@@ -15,10 +15,11 @@ import { listen } from '../../../runtime/listen';
 import { processAuthority } from '../../../sandbox/payments/a/authority';
 import { createPaymentServerA, sandboxAccessA } from '../../../sandbox/payments/a/provider';
 import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/b/provider';
+import { until } from '../until';
 
 export const UNIT = 1_000_000_000n;
-/** The timeout of an adapter in these tests. */
-export const CALL_MS = 700;
+/** The time of a call, which only one that the provider never answers takes. */
+const CALL_MS = 60_000;
 
 interface AdaptedSandbox {
   url: string;
@@ -79,8 +80,12 @@ export async function openSandboxes() {
 }
 
 /** An adapter of its own. */
-export function over(name: ProviderName, access: ProviderAccess): AdaptedSandbox {
-  const providerFor = createProviders({ call_ms: CALL_MS, authorities });
+export function over(
+  name: ProviderName,
+  access: ProviderAccess,
+  call_ms = CALL_MS,
+): AdaptedSandbox {
+  const providerFor = createProviders({ call_ms, authorities });
   return { url: access.base_url, access, provider: providerFor(name, access) };
 }
 
@@ -105,6 +110,30 @@ function operator(sandboxes: Record<ProviderName, AdaptedSandbox>) {
   const arrivals = async (name: ProviderName): Promise<{ path: string; body: string }[]> =>
     (await ask(name, 'GET', 'requests')).requests;
 
+  /**
+   * The error of a call whose answer a script loses. If the answer never comes, the time of the call
+   * is over as soon as the provider has done its work: a short time might be over before.
+   */
+  async function lost(
+    name: ProviderName,
+    script: { on: string; answer: string; order?: string; status?: number },
+    call: () => Promise<unknown>,
+  ) {
+    await fault(name, script);
+    if (script.answer !== 'timeout') return thrown(call());
+    const time = new AbortController();
+    const clock = jest.spyOn(AbortSignal, 'timeout').mockReturnValue(time.signal);
+    try {
+      const failing = thrown(call());
+      const isDone = async () => (await ask(name, 'GET', 'faults')).faults.length === 0;
+      await Promise.race([until(isDone), failing]);
+      time.abort(new DOMException('The time is over.', 'TimeoutError'));
+      return await failing;
+    } finally {
+      clock.mockRestore();
+    }
+  }
+
   /** A paid checkout, and the refund of all of it. */
   async function paid(name: ProviderName, more: Partial<CheckoutRequest> = {}) {
     const { provider } = sandboxes[name];
@@ -121,7 +150,7 @@ function operator(sandboxes: Record<ProviderName, AdaptedSandbox>) {
     };
     return { provider, asked, order_id, report, refund };
   }
-  return { ask, act, fault, arrivals, paid };
+  return { ask, act, fault, arrivals, lost, paid };
 }
 
 export function wanted(more: Partial<CheckoutRequest> = {}): CheckoutRequest {
