@@ -9,7 +9,6 @@ import {
   openSandboxes,
   over,
   type Posted,
-  thrown,
   wanted,
 } from '../support/payments/providers';
 import { until } from '../support/until';
