@@ -18,8 +18,8 @@ module.exports = {
   maxWorkers: 3,
   // Test files share the globals of their worker.
   restoreMocks: true,
-  // No bound either: longer than two waits of test/support/until.
-  testTimeout: 180_000,
+  // No bound either: longer than several waits of test/support/until.
+  testTimeout: 600_000,
   transform: {
     '\\.ts$': [
       '@swc/jest',

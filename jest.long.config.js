@@ -5,5 +5,5 @@ module.exports = {
   testPathIgnorePatterns: ['/node_modules/'],
   // Each file starts a dozen processes.
   maxWorkers: 1,
-  testTimeout: 300_000,
+  testTimeout: 900_000,
 };

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
  * The processor's time that some work takes, in milliseconds. User and system time together: the
@@ -37,4 +38,33 @@ export async function leastOf(
   let least = Number.POSITIVE_INFINITY;
   for (let n = 0; n < tries && least >= enough; n += 1) least = Math.min(least, await measure());
   return least;
+}
+
+/**
+ * How long some work takes, and the longest time that a reference takes, which is asked for again
+ * and again meanwhile: what a bound on the work grows by if the machine is slow.
+ */
+export async function besideReference<T>(
+  reference: () => Promise<unknown>,
+  work: () => Promise<T>,
+): Promise<{ result: T; took_ms: number; reference_ms: number }> {
+  let is_over = false;
+  let reference_ms = 0;
+  const refer = async () => {
+    do {
+      const since = performance.now();
+      await reference();
+      reference_ms = Math.max(reference_ms, performance.now() - since);
+      await sleep(50);
+    } while (!is_over);
+  };
+  const measure = async () => {
+    const since = performance.now();
+    const result = await work().finally(() => {
+      is_over = true;
+    });
+    return { result, took_ms: performance.now() - since };
+  };
+  const [measured] = await Promise.all([measure(), refer()]);
+  return { ...measured, reference_ms };
 }

@@ -13,6 +13,8 @@ import { bundleWorkflows } from '../../workers/bundle';
 import { scratchRoot } from './scratch';
 
 const TEMPLATE = 'template_svc';
+// Servers start beside each other, and perhaps on a machine that is busy.
+const READY_MS = 180_000;
 
 export interface Servers {
   stop: () => Promise<void>;
@@ -48,7 +50,7 @@ export async function startServers(): Promise<Servers> {
 
 async function startPostgres(data_dir: string, port: number): Promise<Process> {
   const { program, url } = await prepareCluster({ data_dir, port, durable: false });
-  const server = await launch(program);
+  const server = await launch({ ...program, ready_timeout_ms: READY_MS });
   const template = Object.assign(new URL(url), { pathname: `/${TEMPLATE}` }).toString();
   await ensureDatabase(template);
   const db = openDatabase(template, 2);
@@ -63,7 +65,8 @@ async function startPostgres(data_dir: string, port: number): Promise<Process> {
 }
 
 async function startTemporal(port: number, ui_port: number): Promise<Process> {
-  const server = await launch(await prepareTemporal({ port, ui_port }));
+  const program = await prepareTemporal({ port, ui_port });
+  const server = await launch({ ...program, ready_timeout_ms: READY_MS });
   process.env.TEST_TEMPORAL_ADDRESS = `127.0.0.1:${port}`;
   return server;
 }

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
  */
 export async function until(
   condition: () => boolean | Promise<boolean>,
-  timeout_ms = 60_000,
+  timeout_ms = 120_000,
 ): Promise<void> {
   const deadline = performance.now() + timeout_ms;
   while (!(await condition())) {
@@ -14,4 +14,17 @@ export async function until(
       throw new Error(`Still not true after ${timeout_ms} ms: ${condition}`);
     await sleep(25);
   }
+}
+
+/** The answer to a call that is repeated for as long as it is 503 and says when to come back. */
+export async function repeated<
+  Answer extends { status: number; headers: Record<string, string | string[] | undefined> },
+>(ask: () => Promise<Answer>): Promise<Answer> {
+  let answer = await ask();
+  const isBusy = () => answer.status === 503 && answer.headers['retry-after'] !== undefined;
+  await until(async () => {
+    if (isBusy()) answer = await ask();
+    return !isBusy();
+  }).catch(() => undefined);
+  return answer;
 }

@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, Connection } from '@temporalio/client';
 import { IllegalStateError } from '@temporalio/common';
 import { DefaultLogger, NativeConnection, Runtime, type Worker } from '@temporalio/worker';
 import { activities_of } from '../../activities';
 import type { NoticeWays } from '../../activities/notices';
-import type { Db } from '../../domain/sql';
+import { type Db, many } from '../../domain/sql';
 import { createLog } from '../../runtime/log';
 import type { Tracing } from '../../runtime/telemetry/spans';
 import { useTemporal } from '../../sandbox/servers/temporal';
@@ -56,7 +57,7 @@ export async function openWorker(
   const given = { db, secrets, payment_hosts, notice_ways };
   const runAlso = (name: WorkerName) => run(name, activities_of[name](given));
   await runAlso('worker_lifecycle');
-  const temporal = openTemporal({ address, namespace }, db);
+  const temporal = patient(openTemporal({ address, namespace }, db));
   const log = createLog('test', 'fatal');
   const close = async () => {
     for (const worker of workers) worker.shutdown();
@@ -67,6 +68,54 @@ export async function openWorker(
   };
   const dispatch = () => dispatchDue(db, client, log);
   return { namespace, runAlso, client, temporal, dispatch, close };
+}
+
+/**
+ * An API answers 503 if a message is not accepted within 2 s, unless a row shows that its workflow
+ * is at work: a busy machine may take longer. Here each is taken to be, so that all have the 25 s
+ * that a result may take.
+ */
+function patient(temporal: Temporal): Temporal {
+  const waiting =
+    (update: Temporal['update']): Temporal['update'] =>
+    (start, name, input, options) =>
+      update(start, name, input, { ...options, isUnderWay: async () => true });
+  return {
+    ...temporal,
+    update: waiting(temporal.update),
+    inTrace: (trace) => ({ update: waiting(temporal.inTrace(trace).update) }),
+  };
+}
+
+/** Sends the outbox as the worker process does, every 20 ms, until it is stopped. */
+export function keepSending({ dispatch }: Pick<TestWorker, 'dispatch'>): () => Promise<void> {
+  let stopped = false;
+  const running = (async () => {
+    while (!stopped) {
+      await dispatch().catch(() => undefined);
+      await sleep(20);
+    }
+  })();
+  return async () => {
+    stopped = true;
+    await running;
+  };
+}
+
+/**
+ * Sends all that waits in the outbox. What Temporal had no time for goes again at once; what is
+ * parked stays.
+ */
+export async function sendAll({
+  db,
+  dispatch,
+}: Pick<TestWorker, 'dispatch'> & { db: Db }): Promise<void> {
+  const again =
+    'update outbox set next_at = clock_timestamp() where parked_at is null returning id';
+  await until(async () => {
+    await dispatch();
+    return (await many(db, again)).length === 0;
+  });
 }
 
 /** True if nothing of a workflow is under way: it waits for a timer or a signal, or is over. */

@@ -23,6 +23,9 @@ import { scratchRoot } from '../scratch';
 import { until } from '../until';
 import { openSandboxes, type Sandbox } from './world';
 
+// A busy machine takes ten times as long to start a process as a quiet one.
+const READY_MS = 180_000;
+
 /** A process of its own, which can be killed at any moment and started again. */
 interface Part {
   start: () => Promise<void>;
@@ -93,7 +96,10 @@ export async function openPaymentProcesses(
     ...more,
   };
   const lines: string[] = [];
-  const temporal = createPart(() => prepareTemporal({ folder, port, ui_port }));
+  const temporal = createPart(async () => {
+    const prepared = await prepareTemporal({ folder, port, ui_port });
+    return { ...prepared, ready_timeout_ms: READY_MS };
+  });
   const api = createPart(async (watch) => {
     return program('api/main.ts', env, { words: 'api listens', watch, lines });
   });
@@ -170,7 +176,7 @@ const stalling = `
         when n ->> 'provider_refund_id' is distinct from o ->> 'provider_refund_id' then 'answered'
         when n ->> 'provider_order_id' is distinct from o ->> 'provider_order_id' then 'opened'
         when n ->> 'status' is distinct from o ->> 'status' then n ->> 'status' end) then
-      perform pg_sleep(60);
+      perform pg_sleep(600);
     end if;
     return new;
   end $$;
@@ -216,7 +222,7 @@ function program(
     cwd: root,
     stop_signals: ['SIGTERM', 'SIGKILL'],
     isReady: async () => isReady,
-    ready_timeout_ms: 60_000,
+    ready_timeout_ms: READY_MS,
   };
 }
 

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import type { Server } from 'node:http';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { request } from 'undici';
 import { audit } from '../../../domain/ledger/audit';
 import { putConfig } from '../../../domain/payments/config';
@@ -13,7 +12,8 @@ import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/
 import { type Answer, type CallApi, makeTenant, secrets, serve, type Tenant } from '../api';
 import { openTestDatabase } from '../database';
 import { platformKey } from '../keys';
-import { openWorker, type TestWorker } from '../worker';
+import { repeated } from '../until';
+import { keepSending, openWorker, type TestWorker } from '../worker';
 
 export const return_url = 'http://127.0.0.1:3000/return';
 const cancel_url = 'http://127.0.0.1:3000/cancel';
@@ -145,21 +145,6 @@ async function configure(db: Db, sandboxes: Record<ProviderName, Sandbox>): Prom
   });
 }
 
-/** Sends the outbox as the worker process does, every 20 ms. */
-function keepSending({ dispatch }: TestWorker): () => Promise<void> {
-  let stopped = false;
-  const running = (async () => {
-    while (!stopped) {
-      await dispatch().catch(() => undefined);
-      await sleep(20);
-    }
-  })();
-  return async () => {
-    stopped = true;
-    await running;
-  };
-}
-
 /** A tenant whose buyers may come back to port 3000. */
 export async function makeBuyer(db: Db, currency = 'USD'): Promise<Tenant> {
   const tenant = await makeTenant(db, currency);
@@ -194,10 +179,8 @@ export async function createCheckout(
     body: { ...wish, ...more },
     headers: { 'idempotency-key': randomUUID() },
   };
-  let answer = await call('post', '/v1/payments/create-checkout', asked);
-  // The answer to one whose checkout takes long says to repeat it under its key.
-  for (let tries = 0; answer.status === 503 && tries < 5; tries += 1)
-    answer = await call('post', '/v1/payments/create-checkout', asked);
+  const ask = () => call('post', '/v1/payments/create-checkout', asked);
+  const answer = await repeated(ask);
   expect([answer.status, answer.body]).toEqual([201, expect.anything()]);
   const { provider_order_id } = await one<{ provider_order_id: string }>(
     db,
