@@ -7,6 +7,7 @@ import { request } from 'undici';
 import { type Configuration, openConfiguration } from '../../gateway/configuration';
 import { listen } from '../../runtime/listen';
 import { chat, post, type TestGateway, type World } from '../support/gateway';
+import { until } from '../support/until';
 
 /** Gateways of one group over one control plane, each with a file of its own. */
 export interface Fleet {
@@ -123,6 +124,11 @@ export function openLoad(world: World, urls: () => string[], callers = 6) {
       const seen = Object.fromEntries(statuses);
       statuses.clear();
       return seen;
+    },
+    /** Waits until so many calls have ended since the last look. */
+    reaches(calls: number): Promise<void> {
+      const ended = () => [...statuses.values()].reduce((sum, count) => sum + count, 0);
+      return until(() => ended() >= calls, 300_000);
     },
     async stop(): Promise<void> {
       is_over = true;

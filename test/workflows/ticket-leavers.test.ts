@@ -42,7 +42,7 @@ const outsider = { status: 403, code: 'not_team_member', param: 'team_id' };
 
 test('a call that waits for money is refused as its person leaves the team, and what comes later stays', async () => {
   const short = await shortOfTeam();
-  const waits = redeem(world.call, world.machine, short, { wait_ms: 20_000 });
+  const waits = redeem(world.call, world.machine, short, { wait_ms: 30_000 });
   await until(async () => (await show(world.call, short)).waiting_calls === 1);
   expect((await leave(short)).status).toBe(200);
   expect(refusal(await waits)).toEqual(outsider);
@@ -80,7 +80,7 @@ test.each(['waits', 'was approved'] as const)(
     const tenant = await makeTenant(world.db);
     const short = await makeShort(world, 10, { user_id: tenant.member_id }, tenant);
     if (kind === 'was approved') await approve(world.call, short);
-    const waits = kind === 'waits' && redeem(world.call, world.machine, short, { wait_ms: 20_000 });
+    const waits = kind === 'waits' && redeem(world.call, world.machine, short, { wait_ms: 30_000 });
     if (kind === 'waits')
       await until(async () => (await show(world.call, short)).waiting_calls === 1);
     expect((await remove(short)).status).toBe(200);

@@ -26,7 +26,7 @@ beforeAll(async () => {
 afterAll(() => world.close());
 
 const waiting = (short: Short, more: object = {}) =>
-  redeem(world.call, world.machine, short, { wait_ms: 20_000, ...more });
+  redeem(world.call, world.machine, short, { wait_ms: 30_000, ...more });
 
 /** Until so many calls wait on a ticket. */
 const untilWaiting = (short: Short, calls = 1) =>
