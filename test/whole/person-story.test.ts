@@ -12,7 +12,7 @@ import {
   startIdentityProvider,
 } from '../support/identity/provider';
 import { makeKey, platformKey } from '../support/keys';
-import { until } from '../support/until';
+import { repeated, until } from '../support/until';
 import { openWorker, type TestWorker } from '../support/worker';
 
 // The whole way of a person whom nobody has entered: from their first sign-in to the call that
@@ -79,9 +79,7 @@ async function did(
   key: string | undefined,
   body?: object,
 ) {
-  const send = () => call(method, path, { key, ...(body ? { body } : {}) });
-  let answer = await send();
-  for (let tries = 1; answer.status === 503 && tries < 5; tries += 1) answer = await send();
+  const answer = await repeated(() => call(method, path, { key, ...(body ? { body } : {}) }));
   expect({ path, refused: answer.status < 300 ? null : answer }).toEqual({ path, refused: null });
   return answer.body;
 }
