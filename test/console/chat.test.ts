@@ -67,8 +67,8 @@ test('a key is made once and kept in a cookie, which says nothing of it; signing
   const first = await web.ask('POST', '/api/chat/messages', { cookie, body });
   expect(made()).toHaveLength(1);
   const { name, expires_at } = JSON.parse(made()[0]?.body ?? '');
-  // It ends with the session at the latest, which here has a minute.
-  expect(Date.parse(expires_at) - Date.now()).toBeLessThanOrEqual(60_000);
+  // It ends with the session at the latest, which here has ten minutes.
+  expect(Date.parse(expires_at) - Date.now()).toBeLessThanOrEqual(600_000);
   const sealed = cookieOf(first);
   expect(sealed).not.toContain('svc_ak_secret');
   const both = `${cookie}; ${sealed}`;

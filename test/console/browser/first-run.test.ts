@@ -10,7 +10,7 @@ let empty: EmptyInstallation;
 beforeAll(async () => {
   [browser, empty] = await Promise.all([openBrowser(), startEmpty()]);
 });
-afterAll(() => Promise.all([browser.close(), empty.stop()]), 60_000);
+afterAll(() => Promise.all([browser.close(), empty.stop()]));
 
 test('on an empty database a stranger with the first key is led to a call that is paid', async () => {
   const { page, context, complaints } = await visit(browser);

@@ -27,7 +27,7 @@ async function held({ keys }: TestOrganization): Promise<number> {
     headers: {
       authorization: `Bearer ${keys.gateway}`,
       'content-type': 'application/json',
-      'x-svc-hold-ms': '60000',
+      'x-svc-hold-ms': '600000',
     },
     body: JSON.stringify({
       model: models[0],

@@ -8,6 +8,9 @@ import { until } from '../../support/until';
 
 /** What fades in has come; axe would read its colours half-way. */
 const SETTLED_MS = 400;
+/** What fades in or out has done so; what turns for ever is left out. */
+const IS_STILL = `document.getAnimations().every(({ playState, effect }) =>
+  playState !== 'running' || effect?.getComputedTiming().iterations === Infinity)`;
 
 let browser: Browser;
 
@@ -51,6 +54,7 @@ describe('a call that no wallet covers', () => {
         // A tooltip is in no landmark, and the pointer may rest on something.
         await page.mouse.move(0, 0);
         await page.waitForTimeout(SETTLED_MS);
+        await until(() => page.evaluate<boolean>(IS_STILL));
         await picture(page, `${name}-${scheme}`);
         expect([name, await violations(page)]).toEqual([name, []]);
       };

@@ -118,9 +118,12 @@ test('the first money of a team and of a person is given here, though neither ha
   /** Types until it is found: a list that closes takes focus and words away. */
   const find = async (label: string, words: string) => {
     const option = page.getByRole('option', { name: words, exact: true });
+    let timeout = 1_000;
     await until(async () => {
       await page.getByRole('combobox', { name: label }).fill(words);
-      return option.waitFor({ timeout: 2_000 }).then(
+      // A busy machine finds it later, and is to be let.
+      timeout *= 2;
+      return option.waitFor({ timeout }).then(
         () => true,
         () => false,
       );

@@ -11,7 +11,7 @@ import { until } from '../until';
 import { demo } from './visitor';
 
 const run = promisify(execFile);
-const START_MS = 60_000;
+const START_MS = 240_000;
 
 export interface EmptyInstallation {
   console_url: string;

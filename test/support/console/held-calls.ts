@@ -49,7 +49,7 @@ export async function call(): Promise<{ status: number; text: string }> {
     headers: {
       authorization: `Bearer ${keys.gateway}`,
       'content-type': 'application/json',
-      'x-svc-hold-ms': '60000',
+      'x-svc-hold-ms': '600000',
     },
     body: JSON.stringify({
       model: models[0],

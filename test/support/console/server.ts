@@ -131,7 +131,7 @@ export async function startListener(version = '1.5.0') {
       key: said.session_key,
       user_id: said.user_id,
       org_id: said.org_id,
-      expires_at: new Date(Date.now() + 60_000).toISOString(),
+      expires_at: new Date(Date.now() + 600_000).toISOString(),
     };
     // A stream of events that goes on for as long as it is read.
     if (url === '/v1/events/stream') {

@@ -7,7 +7,7 @@ import type { Demo } from '../../../sandbox/demo/facts';
 import { scratchRoot } from '../scratch';
 import { until } from '../until';
 
-const START_MS = 90_000;
+const START_MS = 300_000;
 
 /** The product that the tests of a run share. */
 interface SharedProduct {

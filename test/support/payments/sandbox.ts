@@ -9,7 +9,7 @@ import { until } from '../until';
 /**
  * The official client of provider A's wire, turned to another address: it has no setting for that.
  */
-export function paypalClient(url: string, timeout = 5_000): Client {
+export function paypalClient(url: string, timeout = 60_000): Client {
   return new Client({
     environment: Environment.Sandbox,
     timeout,
@@ -54,7 +54,7 @@ export function stripeClient(url: string, secret_key = sandboxAccessB.secret_key
     port,
     protocol: 'http',
     maxNetworkRetries: 0,
-    timeout: 5_000,
+    timeout: 60_000,
     telemetry: false,
   });
 }

@@ -28,7 +28,7 @@ const saying = (content: string) => ({ choices: [{ delta: { content } }] });
 test('an answer that a person stops stays with its cost, also after a reload, and is sent along', async () => {
   const { page, context, complaints } = await visit(browser, { role: 'owner' });
   await page.goto('/chat');
-  await say(page, 'On and on [[fault:chunks count=100]] [[fault:slow delay=100]]');
+  await say(page, 'On and on [[fault:chunks count=6000]] [[fault:slow delay=100]]');
   await answers(page)
     .getByText(/^word word/)
     .waitFor();
@@ -127,7 +127,7 @@ test('whoever leaves the page in the middle of an answer finds what had come', a
     },
   ]) {
     await page.getByRole('button', { name: 'New chat' }).waitFor();
-    await say(page, 'On and on [[fault:chunks count=100]] [[fault:slow delay=100]]');
+    await say(page, 'On and on [[fault:chunks count=6000]] [[fault:slow delay=100]]');
     const last = answers(page).last();
     await last.getByText(/^word word/).waitFor();
     await leave();
