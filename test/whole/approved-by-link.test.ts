@@ -27,7 +27,7 @@ beforeAll(async () => {
     api_urls: [world.api_url],
     models_url: `http://127.0.0.1:${await listen(models, 0)}`,
     control_plane_token: await gatewayToken(world.db),
-    settings: { cost_tickets: { hold_ms: 40_000 } },
+    settings: { cost_tickets: { hold_ms: 300_000 } },
     target: {},
   });
 });

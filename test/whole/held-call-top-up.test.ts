@@ -55,7 +55,7 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
       output_per_1m: 60,
     });
     const control_plane_token = await gatewayToken(db);
-    const settings = { cost_tickets: { hold_ms: 40_000 } };
+    const settings = { cost_tickets: { hold_ms: 300_000 } };
     const gateway = await openTestGateway({
       api_urls: [api_url],
       models_url,
@@ -85,7 +85,8 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
       JSON.stringify(body),
     ]);
     await until(async () => (await waiting(tenant.org_id)) === 1);
-    const page = await browser.newPage();
+    const context = await browser.newContext();
+    const page = await context.newPage();
     await page.goto(shop_url);
     await page.locator('button').first().click();
     await page.waitForURL(/checkoutnow|\/c\/pay/);
@@ -106,7 +107,7 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
     await until(async () => (await entries()).length === 3);
     const types = await entries();
     expect(types.map(({ type }) => type)).toEqual(['payment_credit', 'reservation', 'settlement']);
-    await page.close();
+    await context.close();
   },
 );
 

@@ -2,6 +2,7 @@ import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { promisify } from 'node:util';
 import { root } from '../../runtime/root';
+import { until } from '../support/until';
 
 /** `npm start` under way. */
 export interface Started {
@@ -33,6 +34,18 @@ export function printedCalls(output: string): string[] {
 export async function shell(command: string): Promise<string> {
   const { stdout } = await promisify(execFile)('/bin/sh', ['-c', command]);
   return stdout;
+}
+
+/** The JSON that a printed call answers; what a busy machine was too slow for is asked for again. */
+// biome-ignore lint/suspicious/noExplicitAny: answers are JSON of many shapes.
+export async function answerOf(command: string): Promise<any> {
+  // biome-ignore lint/suspicious/noExplicitAny: the same.
+  let answer: any;
+  await until(async () => {
+    answer = JSON.parse(await shell(command));
+    return answer.error?.type !== 'overloaded_error';
+  });
+  return answer;
 }
 
 export function typesOf(ledger: string): string[] {

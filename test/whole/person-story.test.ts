@@ -52,7 +52,7 @@ beforeAll(async () => {
   await did('post', '/v1/wallets/allocate', owner_key, { team_id, amount: 10 });
   gateway = await world.openGateway({
     settings: {
-      cost_tickets: { hold_ms: 20_000 },
+      cost_tickets: { hold_ms: 300_000 },
       identity: {
         modes: ['gateway_key', 'signed_assertion'],
         org_id,

@@ -4,19 +4,27 @@ import { createServer } from 'node:net';
 import path from 'node:path';
 import type { Demo } from '../../sandbox/demo/facts';
 import { type Birth, birthOf, isAlive } from '../../sandbox/processes/leftovers';
+import { besideReference } from '../support/cpu';
 import { pressFirst } from '../support/payments/sandbox';
 import { blocksOf, documents, printedBy } from '../support/recipes';
 import { scratchRoot } from '../support/scratch';
 import { until } from '../support/until';
 import { requireClosed } from './closed-start';
-import { npmStart, printedCalls, type Started, shell, status, typesOf } from './npm-start';
+import {
+  answerOf,
+  npmStart,
+  printedCalls,
+  type Started,
+  shell,
+  status,
+  typesOf,
+} from './npm-start';
 
 const scratch = mkdtempSync(path.join(scratchRoot(), 'svc-start-'));
 // PostgreSQL's system user must enter it if the tests run as root.
 chmodSync(scratch, 0o755);
 const data_dir = path.join(scratch, 'data');
 const demo_file = path.join(data_dir, 'demo.json');
-const START_MS = 60_000;
 
 let npm: Started;
 let first: Demo;
@@ -24,19 +32,19 @@ let first: Demo;
 beforeAll(async () => {
   npm = npmStart(data_dir, { SOME_SECRET: 'of-another-program' });
   first = await demoOf(npm);
-}, START_MS);
+});
 
 afterAll(async () => {
   npm.process.kill('SIGTERM');
   await npm.ended;
   rmSync(scratch, { recursive: true, force: true });
-}, START_MS);
+});
 
 test('the three printed calls answer, stream, and show both in the ledger', async () => {
   expect(statSync(demo_file).mode & 0o777).toBe(0o600);
   expect(first.gateway_urls).toHaveLength(2);
   const [chat = '', stream = '', ledger = ''] = printedCalls(npm.output());
-  const answer = JSON.parse(await shell(chat));
+  const answer = await answerOf(chat);
   expect(answer.choices[0].message.content).toContain('Say hello.');
   expect(answer.usage.total_tokens).toBeGreaterThan(0);
   expect(await shell(stream)).toMatch(/^data: \{.*data: \[DONE\]\s*$/s);
@@ -70,33 +78,33 @@ test('the printed walk through a ticket drains, hangs, approves, answers and ref
   for (let times = 0; times < 2; times += 1) {
     await walkThroughTicket();
     const [, , , , , , refill = ''] = printedCalls(npm.output());
-    expect(JSON.parse(await shell(refill)).to.balance).toBeGreaterThan(99);
+    expect((await answerOf(refill)).to.balance).toBeGreaterThan(99);
   }
 });
 
 test('a step of the walk that has nothing to do says so, and changes nothing', async () => {
   const [, , , , , approve = '', refill = ''] = printedCalls(npm.output());
-  expect(JSON.parse(await shell(approve)).error.code).toBe('not_found');
-  expect(JSON.parse(await shell(refill)).error).toMatchObject({ param: 'amount' });
+  expect((await answerOf(approve)).error.code).toBe('not_found');
+  expect((await answerOf(refill)).error).toMatchObject({ param: 'amount' });
 });
 
 test('the printed top-up is made, paid on its page, confirmed and sent back, and the page of the buyer answers', async () => {
   const [create = '', confirm = '', history = '', refund = ''] = printedCalls(npm.output()).slice(
     7,
   );
-  const made = JSON.parse(await shell(create));
-  expect(JSON.parse(await shell(confirm))).toMatchObject({ error_code: 'not_approved' });
+  const made = await answerOf(create);
+  expect(await answerOf(confirm)).toMatchObject({ error_code: 'not_approved' });
   const pressed = await pressFirst(made.approval_url);
   const back = pressed.headers.get('location') as string;
   expect(back.startsWith(first.return_url)).toBe(true);
   expect(await status(back)).toBe(200);
   expect(await status(first.cancel_url)).toBe(200);
   // One look at the provider in two seconds: sooner, a confirm says what the last one found.
-  const isDone = async () => JSON.parse(await shell(confirm)).status === 'completed';
+  const isDone = async () => (await answerOf(confirm)).status === 'completed';
   await until(isDone);
-  expect(JSON.parse(await shell(confirm))).toMatchObject({ credited_amount: 25 });
-  expect(JSON.parse(await shell(refund))).toMatchObject({ status: 'refunded' });
-  expect(JSON.parse(await shell(history)).sessions).toMatchObject([
+  expect(await answerOf(confirm)).toMatchObject({ credited_amount: 25 });
+  expect(await answerOf(refund)).toMatchObject({ status: 'refunded' });
+  expect((await answerOf(history)).sessions).toMatchObject([
     { id: made.payment_session_id, status: 'refunded' },
   ]);
 });
@@ -168,7 +176,7 @@ test('a gateway, an API and a worker that are killed run again, and demo.json an
     const { pids } = readDemo();
     const now = [...pids.gateways, ...pids.apis, pids.worker_lifecycle];
     return killed.every((pid) => !now.includes(pid));
-  }, 30_000);
+  });
   expect(readDemo().pids.gateways[0]).toBe(gateways[0]);
   expect(readDemo().keys).toEqual(first.keys);
   expect(await status(`${first.gateway_urls[1]}/readyz`)).toBe(200);
@@ -181,10 +189,13 @@ test('a gateway, an API and a worker that are killed run again, and demo.json an
 test('SIGTERM stops everything within 8 seconds and leaves no process and no lock', async () => {
   const births = livingProcesses();
   expect(births.length).toBeGreaterThanOrEqual(6);
-  const since = performance.now();
-  npm.process.kill('SIGTERM');
-  await npm.ended;
-  expect(performance.now() - since).toBeLessThan(8_000);
+  // What a process of one word takes shows how busy the machine is.
+  const end = async () => {
+    npm.process.kill('SIGTERM');
+    await npm.ended;
+  };
+  const { took_ms, reference_ms } = await besideReference(() => shell('true'), end);
+  expect(took_ms).toBeLessThan(8_000 + 20 * reference_ms);
   expect(births.filter(isAlive)).toEqual([]);
   for (const name of ['demo.json', 'start.lock', 'processes.json', 'postgres/postmaster.pid']) {
     expect(existsSync(path.join(data_dir, name))).toBe(false);
@@ -207,7 +218,7 @@ test('a second start finds the keys and the ledger of the first; a start after k
   expect(births.filter(isAlive)).toEqual([]);
   expect(third.organization_id).toBe(first.organization_id);
   const [chat = '', , ledger = ''] = printedCalls(npm.output());
-  expect(JSON.parse(await shell(chat)).choices[0].message.content).toContain('Say hello.');
+  expect((await answerOf(chat)).choices[0].message.content).toContain('Say hello.');
   expect(typesOf(await shell(ledger))).toHaveLength(5);
   await walkThroughTicket();
 });
@@ -233,18 +244,14 @@ test('a taken port is named with its variable, and nothing is left', async () =>
   expect(existsSync(path.join(data_dir, 'start.lock'))).toBe(false);
 });
 
-test(
-  'a gateway configuration with an unknown key stops the start and names the path',
-  async () => {
-    const file = path.join(scratch, 'gateway.yaml');
-    await shell(`printf 'providers: {targets: [], speed: 1}' > ${file}`);
-    const refused = npmStart(data_dir, { GATEWAY_CONFIG: file });
-    await refused.ended;
-    expect(refused.output()).toContain('providers.speed');
-    expect(existsSync(path.join(data_dir, 'start.lock'))).toBe(false);
-  },
-  START_MS,
-);
+test('a gateway configuration with an unknown key stops the start and names the path', async () => {
+  const file = path.join(scratch, 'gateway.yaml');
+  await shell(`printf 'providers: {targets: [], speed: 1}' > ${file}`);
+  const refused = npmStart(data_dir, { GATEWAY_CONFIG: file });
+  await refused.ended;
+  expect(refused.output()).toContain('providers.speed');
+  expect(existsSync(path.join(data_dir, 'start.lock'))).toBe(false);
+});
 
 async function demoOf(started: Started): Promise<Demo> {
   let is_over = false;
@@ -252,7 +259,7 @@ async function demoOf(started: Started): Promise<Demo> {
     is_over = true;
   });
   // The words follow the file; a killed start leaves its own file behind until the next one begins.
-  await until(() => is_over || started.output().includes('Ctrl-C stops everything'), START_MS);
+  await until(() => is_over || started.output().includes('Ctrl-C stops everything'), 300_000);
   if (is_over) throw new Error(started.output());
   return readDemo();
 }
@@ -282,12 +289,12 @@ async function walkThroughTicket(): Promise<void> {
     });
     return ((await answer.json()) as { total: number }).total;
   };
-  expect(JSON.parse(await shell(drain)).from).toMatchObject({
+  expect((await answerOf(drain)).from).toMatchObject({
     owner_type: 'organization',
     balance: 0,
   });
   const held = shell(ask);
   await until(async () => (await open()) === 1);
-  expect(JSON.parse(await shell(approve))).toMatchObject({ note: 'go ahead' });
+  expect(await answerOf(approve)).toMatchObject({ note: 'go ahead' });
   expect(JSON.parse(await held).choices[0].message.content).toContain('Who pays for this?');
 }

@@ -65,7 +65,7 @@ async function versions(): Promise<Record<string, number>> {
 
 /** Puts a configuration to be rolled out; the rollout's id and the version. */
 async function rollOut(config: object, rollout: object = {}): Promise<Body> {
-  const rules = { group: 'edge', soak_s: 1, ...rollout };
+  const rules = { group: 'edge', soak_s: 1, apply_s: 600, ...rollout };
   const put = await call('put', '/v1/admin/gateway-config', { config, rollout: rules });
   return { ...put.rollout, version: put.version };
 }
@@ -230,7 +230,8 @@ test('the way back to an older version takes no soak, and no call fails under lo
   const { versions: made } = await call('get', '/v1/admin/gateway-config/versions');
   const [{ version: now }] = made;
   const oldest = made.at(-1).version;
-  const back = await call('post', '/v1/admin/config-rollouts', { version: oldest, group: 'edge' });
+  const wanted = { version: oldest, group: 'edge', apply_s: 600 };
+  const back = await call('post', '/v1/admin/config-rollouts', wanted);
   expect(back).toMatchObject({ from_version: now, stages: ['100%'], soak_s: 0 });
   expect(await ended(back.id)).toMatchObject({ status: 'completed' });
   await until(async () => (await versions())[oldest] === 5, STAGE_MS);
