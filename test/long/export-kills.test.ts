@@ -111,8 +111,8 @@ const points: { at: string; is_after?: true; isIt: (asked: Asked) => boolean | u
   },
 ];
 
-/** Each death costs half a minute, until it is noticed and another worker has started. */
-const DEATH_MS = 100_000;
+/** Each death costs half a minute on a quiet machine, until another worker has started. */
+const DEATH_MS = 300_000;
 
 test(
   'a worker that is killed at each step of an upload leaves no trace',
@@ -176,7 +176,7 @@ const stalling = `
           then case n ->> 'n' when '0' then 'manifest' else 'file' end
         when tg_table_name = 'export_files' then 'page'
         when n ->> 'status' is distinct from o ->> 'status' then n ->> 'status' end) then
-      perform pg_sleep(300);
+      perform pg_sleep(900);
     end if;
     return new;
   end $$;

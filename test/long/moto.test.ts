@@ -79,7 +79,7 @@ beforeAll(async () => {
     cwd: dir,
     stop_signals: ['SIGINT', 'SIGTERM'],
     isReady: async () => (await request(`${endpoint}/moto-api/data.json`)).statusCode === 200,
-    ready_timeout_ms: 60_000,
+    ready_timeout_ms: 180_000,
   });
   await iam('CreateUser', { UserName: 'exports' });
   const rights = { Effect: 'Allow', Action: 's3:*', Resource: '*' };
@@ -96,7 +96,7 @@ beforeAll(async () => {
       CreateBucketConfiguration: { LocationConstraint: region },
     }),
   );
-}, 300_000);
+});
 
 afterAll(async () => {
   await server?.stop();

@@ -120,7 +120,7 @@ test('after deliveries that ended in every way no log, row, history, event or an
     await until(async () => {
       const { body } = await asOwner('get', `/v1/notice-messages/${message_id}`);
       return body.last_error !== null || body.status === 'delivered';
-    }, 60_000);
+    });
   const outcomes = await many<{ last_error: string | null }>(
     world.db,
     'select distinct last_error from notice_messages order by 1',
@@ -162,7 +162,7 @@ test('after deliveries that ended in every way no log, row, history, event or an
           path.split('/')[1],
           false,
         ]);
-}, 240_000);
+});
 
 /** A secret as it is, and in other spellings of its bytes. */
 function formsOf(secret: string): string[] {
@@ -212,6 +212,6 @@ test('under another SVC_SECRETS_KEY nothing leaves and the log says why; a new s
     { destination_id },
   );
   await world.worker.start();
-  await until(async () => (await message())?.status === 'delivered', 60_000);
+  await until(async () => (await message())?.status === 'delivered');
   expect(arrived()).toHaveLength(1);
 });

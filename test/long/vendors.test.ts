@@ -153,4 +153,4 @@ test('the clients of the vendors prove the sandbox, and the gateway sends what t
   const body = { model: 'gemini-native', input: ['one', 'two'], dimensions: 8 };
   expect((await post(`${url}/v1/embeddings`, key, body)).status).toBe(200);
   expect(sentBy('/gemini')).toEqual(theirs.vectors);
-}, 300_000);
+});

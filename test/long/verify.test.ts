@@ -11,6 +11,7 @@ import { listen } from '../../runtime/listen';
 import { root } from '../../runtime/root';
 import type { Demo } from '../../sandbox/demo/facts';
 import { NAMESPACE } from '../../sandbox/servers/temporal';
+import { besideReference } from '../support/cpu';
 import { scratchRoot } from '../support/scratch';
 import { until } from '../support/until';
 import { npmStart, type Started } from '../whole/npm-start';
@@ -27,7 +28,7 @@ const servers: Server[] = [];
 beforeAll(async () => {
   npm = npmStart(data_dir, { GATEWAYS: '1' });
   const file = path.join(data_dir, 'demo.json');
-  await until(() => existsSync(file), 90_000);
+  await until(() => existsSync(file), 300_000);
   demo = JSON.parse(readFileSync(file, 'utf8'));
   db = openDatabase(demo.database_url, 2, 'test');
 });
@@ -91,9 +92,11 @@ async function pretender(answers: Record<string, [number, object]>): Promise<str
 const health = (version: string): [number, object] => [200, { status: 'ok', version }];
 
 test('a running npm start is well, within a minute, and nothing of the look is left', async () => {
-  const since = performance.now();
-  expect(await verify()).toEqual({ code: 0, ok: true, failed: [] });
-  expect(performance.now() - since).toBeLessThan(60_000);
+  const look = () => fetch(`${demo.api_url}/health`).then((answer) => answer.text());
+  const { result, took_ms, reference_ms } = await besideReference(look, () => verify());
+  expect(result).toEqual({ code: 0, ok: true, failed: [] });
+  // A minute, or what a hundred looks take if the machine is slow.
+  expect(took_ms).toBeLessThan(Math.max(60_000, 100 * reference_ms));
   expect(await verify(...elsewhere())).toEqual({ code: 0, ok: true, failed: [] });
   const keys = "select 1 from tokens where name like 'verify %' and revoked_at is null";
   expect(await many(db, keys)).toEqual([]);
