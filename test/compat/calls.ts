@@ -83,7 +83,7 @@ export async function requireCalls(gateway: Part, api: Part, seeded: Seeded): Pr
   expect([streamed.status, streamed.text]).toEqual([200, expect.stringMatching(/\[DONE\]\s*$/)]);
 
   const held = await requireOneBill(api, poor, async () => {
-    const holding = ask(gateway, poor);
+    const holding = ask(gateway, poor, { headers: { 'x-svc-hold-ms': '300000' } });
     await until(async () => (await openTickets(api, poor)).length === 1);
     await payTicket(api, seeded);
     return holding;

@@ -11,7 +11,8 @@ import { type CompatWorld, openCompatWorld, type Part, type Seeded, seedOver } f
 // other, while it serves.
 
 const STEADY_MS = 1_000;
-const DRAIN_MS = 40_000;
+const DRAIN_MS = 180_000;
+const CALLS = 100;
 
 let previous: ReturnType<typeof checkOutPrevious>;
 let world: CompatWorld;
@@ -89,17 +90,17 @@ test('an upgrade in its order, and the way back, fail no request and lose no mon
   await replaceGateways(current);
   await replaceWorker(current);
   await sleep(STEADY_MS);
+  await until(() => load.sum.calls > CALLS);
   expect(load.sum.failures).toEqual([]);
   const upgraded = load.sum.calls;
-  expect(upgraded).toBeGreaterThan(100);
 
   await replaceWorker(previous);
   await replaceGateways(previous);
   await replaceApis(previous);
   await sleep(STEADY_MS);
-  const { calls, looks, failures } = await load.end();
+  await until(() => load.sum.looks > CALLS);
+  const { calls, failures } = await load.end();
   expect(failures).toEqual([]);
-  expect(looks).toBeGreaterThan(100);
   expect(calls).toBeGreaterThan(upgraded);
   await requireWholeLedger(calls);
-}, 280_000);
+});

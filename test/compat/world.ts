@@ -15,8 +15,8 @@ import { useTemporal } from '../../sandbox/servers/temporal';
 import { scratchRoot } from '../support/scratch';
 import { current, type Release } from './releases';
 
-const STOP_MS = 20_000;
-const READY_MS = 60_000;
+const STOP_MS = 60_000;
+const READY_MS = 180_000;
 const address = process.env.TEST_TEMPORAL_ADDRESS as string;
 
 /** A process of one release. */
