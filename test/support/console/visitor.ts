@@ -1,9 +1,10 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { mkdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { root } from '../../../runtime/root';
 import type { Demo } from '../../../sandbox/demo/facts';
+import { repeated } from '../until';
 
 /** The running product of this run. */
 export function demo(): Demo {
@@ -92,20 +93,30 @@ export function ask(page: Page, method: string, url: string, body?: object): Pro
   );
 }
 
-/** A request of the API in the name of a key of the demo; its answer. */
+/**
+ * A request of the API in the name of a key of the demo; its answer. It is repeated for as long as
+ * it is 503, as when a busy machine lets Temporal or a read be late.
+ */
 export async function api<T = Record<string, unknown>>(
   key: string,
   method: string,
   route: string,
   body?: object,
 ): Promise<T> {
-  const answer = await fetch(`${demo().api_url}${route}`, {
-    method,
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: body === undefined ? null : JSON.stringify(body),
-  });
-  if (!answer.ok) throw new Error(`${method} ${route}: ${answer.status} ${await answer.text()}`);
-  return (await answer.json()) as T;
+  const headers = {
+    authorization: `Bearer ${key}`,
+    'content-type': 'application/json',
+    ...(route.endsWith('/create-checkout') ? { 'idempotency-key': randomUUID() } : {}),
+  };
+  const sent = { method, headers, body: body === undefined ? null : JSON.stringify(body) };
+  const ask = async () => {
+    const answer = await fetch(`${demo().api_url}${route}`, sent);
+    const { status, ok } = answer;
+    return { status, ok, headers: Object.fromEntries(answer.headers), text: await answer.text() };
+  };
+  const { status, ok, text } = await repeated(ask);
+  if (!ok) throw new Error(`${method} ${route}: ${status} ${text}`);
+  return JSON.parse(text) as T;
 }
 
 const shots = path.join(root, '.data/screenshots');
