@@ -72,19 +72,30 @@ export async function openWorker(
 
 /**
  * An API answers 503 if a message is not accepted within 2 s, unless a row shows that its workflow
- * is at work: a busy machine may take longer. Here each is taken to be, so that all have the 25 s
- * that a result may take.
+ * is at work: a busy machine may take longer. Here a row has longer to show it, and messages for
+ * which no row does have the 25 s that a result may take.
  */
 function patient(temporal: Temporal): Temporal {
   const waiting =
     (update: Temporal['update']): Temporal['update'] =>
-    (start, name, input, options) =>
-      update(start, name, input, { ...options, isUnderWay: async () => true });
+    (start, name, input, options) => {
+      const { isUnderWay = async () => true } = options ?? {};
+      return update(start, name, input, { ...options, isUnderWay: () => isShown(isUnderWay) });
+    };
   return {
     ...temporal,
     update: waiting(temporal.update),
     inTrace: (trace) => ({ update: waiting(temporal.inTrace(trace).update) }),
   };
+}
+
+const ROW_MS = 15_000;
+
+function isShown(isUnderWay: () => Promise<boolean>): Promise<boolean> {
+  return until(isUnderWay, ROW_MS).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Sends the outbox as the worker process does, every 20 ms, until it is stopped. */
