@@ -12,7 +12,7 @@ import { createPaymentServerB, sandboxAccessB } from '../../../sandbox/payments/
 import { type Answer, type CallApi, makeTenant, secrets, serve, type Tenant } from '../api';
 import { openTestDatabase } from '../database';
 import { platformKey } from '../keys';
-import { repeated } from '../until';
+import { repeated, until } from '../until';
 import { keepSending, openWorker, type TestWorker } from '../worker';
 
 export const return_url = 'http://127.0.0.1:3000/return';
@@ -225,6 +225,22 @@ export async function confirmAnew(
     .whereNotNull('asked_at')
     .update({ asked_at: world.db.raw("asked_at - interval '2 seconds'") });
   return confirm(world, tenant, checkout);
+}
+
+/** Confirms until a session has a status: a busy machine may be too late for the first answer. */
+export async function confirmedAs(
+  status: string,
+  world: Pick<PaymentWorld, 'call' | 'db'>,
+  tenant: Pick<Tenant, 'member_key'>,
+  checkout: Checkout,
+): Promise<void> {
+  let answer = await confirm(world, tenant, checkout);
+  await until(async () => {
+    if (answer.status !== 503) return true;
+    answer = await confirmAnew(world, tenant, checkout);
+    return false;
+  }).catch(() => undefined);
+  expect([answer.status, answer.body.status]).toEqual([200, status]);
 }
 
 /** A session as its buyer sees it. */
