@@ -19,7 +19,7 @@ module.exports = {
   // Test files share the globals of their worker.
   restoreMocks: true,
   // No bound either: longer than several waits of test/support/until.
-  testTimeout: 600_000,
+  testTimeout: 300_000,
   transform: {
     '\\.ts$': [
       '@swc/jest',
