@@ -11,8 +11,9 @@ export interface Wire {
   url: string;
   set: (mode: WireMode) => void;
   /**
-   * From now on keeps back, until it is released, what the server answers on a connection behind the
-   * chunk with these words; all of it if they are empty. Without words no other connection is kept.
+   * From now on keeps back, until it is released, what the server answers on a connection behind
+   * the chunk with these words; all of it if they are empty. Without words no other connection is
+   * kept.
    */
   keepAfter: (words?: string) => void;
   /** Chunks that the wire kept back or dropped. */

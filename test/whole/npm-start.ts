@@ -36,7 +36,7 @@ export async function shell(command: string): Promise<string> {
   return stdout;
 }
 
-/** The JSON that a printed call answers; what a busy machine was too slow for is asked for again. */
+/** The JSON that a printed call answers; what a busy machine was too slow for is asked again. */
 // biome-ignore lint/suspicious/noExplicitAny: answers are JSON of many shapes.
 export async function answerOf(command: string): Promise<any> {
   // biome-ignore lint/suspicious/noExplicitAny: the same.

@@ -3,8 +3,8 @@ import { routes } from '../../../api/table';
 import { type CallApi, makeTenant, startApi, type Tenant } from '../../support/api';
 import { gatewayToken, makeKey, platformKey } from '../../support/keys';
 
-// Every route meets every caller, and one that is for everybody every kind of wrong body; the others
-// do in test/api/http/access.test.ts. That what a route answers is listed is looked at with each
+// Every route meets every caller, and one that is for everybody every kind of wrong body; others do
+// in test/api/http/access.test.ts. That what a route answers is listed is looked at with each
 // answer, here and in all other tests (test/support/api.ts).
 
 let call: CallApi;

@@ -3,7 +3,7 @@ import { startThread } from '../../../gateway/counting/thread';
 
 test('a thread that ends is told of once, and refuses what it was asked', async () => {
   let told = 0;
-  const thread = startThread<object, number>('test/support/failing-thread.ts', () => {
+  const thread = startThread<object, number>('test/gateway/counting/failing-thread.ts', () => {
     told += 1;
   });
   await expect(thread.ask({})).rejects.toThrow('The thread has ended.');

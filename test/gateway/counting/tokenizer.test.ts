@@ -117,8 +117,8 @@ test.each([10_000, 50_000])(
 );
 
 /**
- * The longest time in milliseconds that this thread worked in one turn while the work was done; what
- * else the machine did meanwhile counts for nothing.
+ * The longest time in milliseconds that this thread worked in one turn while the work was done.
+ * What else the machine did meanwhile counts for nothing.
  */
 async function longestTurn(work: () => number | Promise<number>): Promise<number> {
   let longest = 0;

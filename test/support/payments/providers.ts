@@ -111,8 +111,8 @@ function operator(sandboxes: Record<ProviderName, AdaptedSandbox>) {
     (await ask(name, 'GET', 'requests')).requests;
 
   /**
-   * The error of a call whose answer a script loses. If the answer never comes, the time of the call
-   * is over as soon as the provider has done its work: a short time might be over before.
+   * The error of a call whose answer a script loses. If the answer never comes, the call's time is
+   * over as soon as the provider has done its work: a short time might be over before.
    */
   async function lost(
     name: ProviderName,
