@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { requireKnown } from '../../domain/known';
 import * as byHand from '../../domain/notices/by-hand';
 import * as lists from '../../domain/notices/lists';
 import * as messages from '../../domain/notices/messages';
-import { requireKnown } from '../../domain/spend/filters';
 import * as answers from '../answers/notices';
 import * as shared from '../answers/shared';
 import { ownerOf, ownOrg } from '../http/access';

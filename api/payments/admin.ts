@@ -6,7 +6,7 @@ import * as refunds from '../../domain/payments/refunds';
 import * as payments from '../../domain/payments/sessions';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
-import { platformAdmin } from '../http/access';
+import { ownerOf, platformAdmin } from '../http/access';
 import { inName } from '../http/acting';
 import { flag, id, listParts, paymentProvider, positiveAmount } from '../http/fields';
 import { onceElsewhere } from '../http/idempotency';
@@ -87,12 +87,13 @@ export const paymentAdminRoutes = [
 ];
 
 async function list(
-  { db }: Ctx,
+  ctx: Ctx,
   { from_date: from, to_date: until, ...input }: z.infer<typeof listed>,
 ) {
   const { org_id, provider, status, ...request } = input;
   const filter = { org_id, provider, status, from, until };
-  const { rows, ...envelope } = await operators.listForAdmin(db, filter, request);
+  await ownerOf(ctx, org_id);
+  const { rows, ...envelope } = await operators.listForAdmin(ctx.db, filter, request);
   return { sessions: rows, ...envelope };
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import { requireKnown } from '../../domain/known';
 import * as budgets from '../../domain/ledger/budgets';
 import * as memberKeys from '../../domain/people/member-keys';
 import * as rights from '../../domain/people/rights';
@@ -205,6 +206,7 @@ async function issue(
 async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
   const { org_id, user_id } = personOf(principal);
   const { page, per_page, as_of, cursor, sort, ...filter } = input;
+  await requireKnown(db, org_id, { team_id: filter.team_id });
   const { rows, ...rest } = await tokenLists.list(
     db,
     org_id,

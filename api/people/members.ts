@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { requireKnown } from '../../domain/known';
 import * as memberLists from '../../domain/people/member-lists';
 import * as members from '../../domain/people/members';
 import * as rights from '../../domain/people/rights';
-import { requireKnown } from '../../domain/spend/filters';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, member, permission } from '../http/access';

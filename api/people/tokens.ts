@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import { requireKnown } from '../../domain/known';
 import * as budgets from '../../domain/ledger/budgets';
 import * as rights from '../../domain/people/rights';
 import { permissions, platformPermissions } from '../../domain/people/roles';
@@ -7,7 +8,6 @@ import { requireTeamRank } from '../../domain/people/team-rights';
 import * as tokenChanges from '../../domain/people/token-changes';
 import * as tokenLists from '../../domain/people/token-lists';
 import * as tokens from '../../domain/people/tokens';
-import { requireKnown } from '../../domain/spend/filters';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';

@@ -2,13 +2,17 @@ import { z } from 'zod';
 import * as excess from '../../domain/ledger/excess';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
-import { platformAdmin } from '../http/access';
-import { id, page, text } from '../http/fields';
+import { ownerOf, platformAdmin } from '../http/access';
+import { id, listParts, text } from '../http/fields';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
 const status = z.enum(['open', 'charged', 'dropped']);
-const listed = z.strictObject({ status: status.optional(), ...page });
+const listed = z.strictObject({
+  org_id: id.optional(),
+  status: status.optional(),
+  ...listParts(),
+});
 const decision = z.strictObject({
   id,
   action: z
@@ -25,7 +29,7 @@ export const excessRoutes = [
     input: listed,
     handler: list,
     summary: 'What settles told beyond the bound of a charge, newest first.',
-    answer: shared.list({ settlement_excess: answers.excess }),
+    answer: shared.parts({ settlement_excess: answers.excess }),
   }),
   route({
     method: 'post',
@@ -39,8 +43,9 @@ export const excessRoutes = [
   }),
 ];
 
-async function list({ db }: Ctx, input: z.infer<typeof listed>) {
-  const { rows, ...envelope } = await excess.list(db, input);
+async function list(ctx: Ctx, { org_id, status: of, ...request }: z.infer<typeof listed>) {
+  await ownerOf(ctx, org_id);
+  const { rows, ...envelope } = await excess.list(ctx.db, { org_id, status: of }, request);
   return { settlement_excess: rows, ...envelope };
 }
 

@@ -10,7 +10,14 @@ import { isPlatformAdmin } from '../../domain/people/rights';
 import { atTarget } from '../../exports/open';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
-import { actingOrg, ownOrg, type Principal, permission, platformAdmin } from '../http/access';
+import {
+  actingOrg,
+  ownerOf,
+  ownOrg,
+  type Principal,
+  permission,
+  platformAdmin,
+} from '../http/access';
 import { id, listParts, moment } from '../http/fields';
 import { askedOf, describeFile } from '../http/files';
 import { isRepeated, once } from '../http/idempotency';
@@ -75,8 +82,10 @@ export const exportRoutes = [
     path: '/v1/admin/exports',
     access: platformAdmin,
     input: listed,
-    handler: ({ db }: Ctx, { org_id, status: of, ...request }) =>
-      listedOf(exports.list(db, { org_id, status: of }, request)),
+    handler: async (ctx: Ctx, { org_id, status: of, ...request }) => {
+      await ownerOf(ctx, org_id);
+      return listedOf(exports.list(ctx.db, { org_id, status: of }, request));
+    },
     summary: 'Exports of all organizations and of the platform, newest first.',
     answer: shared.parts({ exports: answers.exported }),
   }),

@@ -1,10 +1,10 @@
 import { z } from 'zod';
+import { requireKnown } from '../../domain/known';
 import * as entries from '../../domain/ledger/views/entries';
 import * as openHolds from '../../domain/ledger/views/open-holds';
 import { storyOf } from '../../domain/ledger/views/requests';
 import type { Viewer, Wallet } from '../../domain/ledger/wallets';
 import { isPlatformAdmin } from '../../domain/people/rights';
-import { requireKnown } from '../../domain/spend/filters';
 import * as answers from '../answers/ledger';
 import * as money from '../answers/money';
 import * as shared from '../answers/shared';

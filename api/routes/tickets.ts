@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { AppError, isAppError } from '../../domain/errors';
+import { requireKnown } from '../../domain/known';
 import * as tickets from '../../domain/ledger/tickets';
 import * as verdicts from '../../domain/ledger/verdicts';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import { leads, teamsLedBy } from '../../domain/people/team-rights';
-import { requireKnown } from '../../domain/spend/filters';
 import * as answers from '../answers/machine';
 import * as shared from '../answers/shared';
 import { actingOrg, member, ownOrg } from '../http/access';

@@ -1,15 +1,22 @@
 import { z } from 'zod';
 import * as exchangeRates from '../../domain/exchange-rates';
+import { requireKnown } from '../../domain/known';
 import { balances } from '../../domain/ledger/balances';
 import * as walletLists from '../../domain/ledger/wallet-lists';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as wallets from '../../domain/ledger/wallets';
 import { isPlatformAdmin, lock } from '../../domain/people/rights';
-import { requireKnown } from '../../domain/spend/filters';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
-import { actingOrg, member, type Principal, permission, platformAdmin } from '../http/access';
+import {
+  actingOrg,
+  member,
+  ownerOf,
+  type Principal,
+  permission,
+  platformAdmin,
+} from '../http/access';
 import { amount, currency, id, listParts, positiveAmount, search, text } from '../http/fields';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
@@ -200,7 +207,7 @@ async function putThreshold(
 }
 
 async function listAllWallets(
-  { db }: Ctx,
+  ctx: Ctx,
   {
     org_id,
     q,
@@ -213,7 +220,8 @@ async function listAllWallets(
   }: z.infer<typeof walletsQuery>,
 ) {
   const filter = { org_id, q, status, owner_type, team_id, user_id, member_of };
-  const { rows, ...rest } = await walletLists.listAll(db, filter, request);
+  await requireKnown(ctx.db, await ownerOf(ctx, org_id), { team_id, user_id, member_of });
+  const { rows, ...rest } = await walletLists.listAll(ctx.db, filter, request);
   return { wallets: rows, ...rest };
 }
 

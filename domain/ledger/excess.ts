@@ -1,5 +1,6 @@
 import { AppError } from '../errors';
-import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { type ListRequest, listOf, type Part } from '../lists';
+import type { Page } from '../pages';
 import { type Db, one } from '../sql';
 
 /** What a settle told beyond the bound of a charge. Amounts are nanos of the wallet's currency. */
@@ -33,17 +34,26 @@ export interface Decision {
 const columns = `x.id, x.org_id, x.reservation_id, x.status, x.wallet_id, x.currency, x.charged_nanos, x.excess_nanos, x.created_at,
   x.decided_at, x.decided_by, x.note, x.transaction_id`;
 
-/** All excesses of the platform, newest first. */
+/** The excesses of all organizations, or of one, newest first. */
 export function list(
   db: Db,
-  { status, ...request }: PageRequest & { status?: Excess['status'] | undefined },
-): Promise<Page<Excess>> {
-  return pageOf<Excess>(
+  { org_id, status }: { org_id?: string | undefined; status?: Excess['status'] | undefined },
+  request: ListRequest,
+): Promise<Page<Excess> | Part<Excess>> {
+  const conditions = [
+    ...(org_id ? ['x.org_id = :org_id'] : []),
+    ...(status ? ['x.status = :status'] : []),
+  ];
+  return listOf(
     db,
-    `select ${columns} from settlement_excess x
-     where (:status::text is null or x.status = :status) and ${isMadeBefore('x.created_at')}
-     order by x.created_at desc, x.id desc`,
-    { status: status ?? null },
+    {
+      name: 'settlement excess',
+      select: `select ${columns}`,
+      from: `from settlement_excess x where ${conditions.join(' and ') || 'true'}`,
+      bindings: { org_id: org_id ?? null, status: status ?? null },
+      id: 'x.id',
+      created_at: 'x.created_at',
+    },
     request,
   );
 }

@@ -122,9 +122,11 @@ function conditionsOf({ status, owner_type, team_id, user_id, member_of }: Walle
   ];
 }
 
-function bindingsOf({ q, owner_type, team_id, user_id, member_of }: WalletFilter) {
+function bindingsOf({ q, status, owner_type, team_id, user_id, member_of }: WalletFilter) {
   return {
     q: q ?? null,
+    // No SQL reads it: it tells the cursors of two lists apart.
+    status: status ?? null,
     owner_type: owner_type ?? null,
     owner_team_id: team_id ?? null,
     owner_user_id: user_id ?? null,

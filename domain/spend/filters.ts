@@ -1,6 +1,3 @@
-import { AppError } from '../errors';
-import { type Db, maybe } from '../sql';
-
 /** Only calls with all of these. */
 export interface Filter {
   team_id?: string | undefined;
@@ -12,39 +9,4 @@ export interface Filter {
   family?: string | undefined;
   tag?: string | undefined;
   session_id?: string | undefined;
-}
-
-// Also what was archived or revoked: its calls are still there.
-const known = {
-  member_of: ['team', 'select 1 from teams where id = :id and org_id = :org_id'],
-  team_id: ['team', 'select 1 from teams where id = :id and org_id = :org_id'],
-  user_id: ['member', 'select 1 from memberships where user_id = :id and org_id = :org_id'],
-  agent_id: ['agent', 'select 1 from agents where id = :id and org_id = :org_id'],
-  key_id: ['key', 'select 1 from tokens where id = :id and org_id = :org_id'],
-  destination_id: [
-    'destination',
-    'select 1 from notice_destinations where id = :id and org_id is not distinct from :org_id',
-  ],
-  message_id: [
-    'message',
-    `select 1 from notice_messages m join notice_destinations d on d.id = m.destination_id
-     where m.id = :id and d.org_id is not distinct from :org_id`,
-  ],
-  cost_ticket_id: [
-    'cost ticket',
-    'select 1 from cost_tickets where id = :id and (:org_id::text is null or org_id = :org_id)',
-  ],
-} as const;
-
-/** Refuses (404) ids that are not the organization's own; null: the platform's. */
-export async function requireKnown(
-  db: Db,
-  org_id: string | null,
-  filter: { [param in keyof typeof known]?: string | undefined },
-): Promise<void> {
-  for (const [param, [noun, sql]] of Object.entries(known)) {
-    const id = filter[param as keyof typeof known];
-    if (id === undefined || (await maybe(db, sql, { id, org_id }))) continue;
-    throw new AppError('not_found', `No ${noun} was found under this id.`, { param });
-  }
 }

@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { requireKnown } from '../known';
 import type { Db } from '../sql';
 import { currentEdition, type Edition } from './editions';
 import {
@@ -10,7 +11,7 @@ import {
   read,
   type SpendViewer,
 } from './figures';
-import { type Filter, requireKnown } from './filters';
+import type { Filter } from './filters';
 import { type AskedPeriod, type Interval, type Period, periodOf } from './periods';
 
 /** A part of the period, and what a group spent in it. */

@@ -57,6 +57,7 @@ async function filtersOf(tenant: Tenant): Promise<Record<string, Record<string, 
     [`/v1/wallets/${own.wallet_id}/transactions`]: { user_id },
     '/v1/cost-tickets': { user_id, team_id, agent_id },
     '/v1/tokens': { user_id, team_id, agent_id },
+    '/v1/me/keys': { team_id },
     '/v1/notice-messages': { destination_id },
     '/v1/notices': { destination_id, message_id, cost_ticket_id },
   };
@@ -91,6 +92,34 @@ test('what is removed is known to the filters of what it left behind', async () 
   expect((await call('delete', `${members}/${user_id}`, as)).status).toBe(200);
   const ledger = `/v1/wallets/${own.wallet_id}/transactions?user_id=${user_id}`;
   expect(await call('get', ledger, as)).toMatchObject({ status: 200, body: { transactions: [] } });
+});
+
+test('an operator is told of ids that nobody has, or not the organization that they name', async () => {
+  const mine = `org_id=${own.org_id}`;
+  const ask = (path: string) => call('get', path, { key: platform });
+  for (const path of [
+    `/v1/admin/wallets?team_id=${own.team_id}`,
+    `/v1/admin/wallets?${mine}&user_id=${own.member_id}`,
+    `/v1/admin/payments?${mine}`,
+    `/v1/admin/exports?${mine}`,
+    `/v1/admin/settlement-excess?${mine}`,
+  ])
+    expect([path, (await ask(path)).status]).toEqual([path, 200]);
+  for (const [path, param] of [
+    ['/v1/admin/wallets?team_id=team_of_nobody', 'team_id'],
+    [`/v1/admin/wallets?${mine}&team_id=${other.team_id}`, 'team_id'],
+    [`/v1/admin/wallets?${mine}&user_id=${other.member_id}`, 'user_id'],
+    [`/v1/admin/wallets?${mine}&member_of=${other.team_id}`, 'member_of'],
+  ] as const)
+    expect([path, refusal(await ask(path))]).toEqual([
+      path,
+      { status: 404, code: 'not_found', param },
+    ]);
+  for (const list of ['wallets', 'payments', 'exports', 'settlement-excess'])
+    expect([list, (await ask(`/v1/admin/${list}?org_id=org_of_nobody`)).status]).toEqual([
+      list,
+      404,
+    ]);
 });
 
 test('the platform looks at the notices of an organization that it names, and else at its own', async () => {

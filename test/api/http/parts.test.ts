@@ -1,7 +1,7 @@
 import { routes } from '../../../api/table';
 import type { Db } from '../../../domain/sql';
 import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
-import { platformKey } from '../../support/keys';
+import { makeKey, platformKey } from '../../support/keys';
 import { fillLists, type Listed, listsOf } from './listed';
 
 let db: Db;
@@ -32,12 +32,12 @@ const ask = ({ path, key }: Listed, query: string) => call('get', `${path}?${que
 const rowsOf = (body: object) => Object.values(body).find(Array.isArray) as object[];
 const inParts = () => Object.entries(lists).filter(([path]) => takes(path, 'cursor'));
 
-// Of these there are few: the API bounds them, or only operators make them.
+// Of these there are few: the API bounds them, only operators make them, or they go when their work
+// is done (the outbox).
 const short = [
   '/v1/admin/config-rollouts',
   '/v1/admin/gateway-config/versions',
   '/v1/admin/outbox',
-  '/v1/admin/settlement-excess',
   '/v1/approval-rules',
   '/v1/notice-destinations',
   '/v1/organizations/{id}/members/{user_id}/identities',
@@ -111,6 +111,8 @@ test.each([
   ['/v1/exports', 'status=canceled', 'status=failed'],
   ['/v1/admin/exports', 'status=canceled', 'status=running'],
   ['/v1/admin/issuers', 'q=acm', 'q=globex'],
+  ['/v1/wallets', 'status=depleted', 'status=in_debt'],
+  ['/v1/admin/wallets', 'status=depleted', 'status=in_debt'],
   ['/v1/notice-messages', 'status=delivered', 'status=failed'],
 ])('the parts of %s with %s are of those rows alone', async (path, some, none) => {
   const list = lists[path] as Listed;
@@ -148,4 +150,13 @@ test('issuers are sorted by name, whatever its case', async () => {
   const list = lists['/v1/admin/issuers'] as Listed;
   const { issuers } = (await ask(list, 'sort=name&cursor=first&per_page=2')).body;
   expect(issuers.map(({ name }: { name: string }) => name)).toEqual(['aaa', 'Acme']);
+});
+
+test("the parts of a person's payments go on with another key of theirs, as after a sign-in", async () => {
+  const list = lists['/v1/payments/sessions'] as Listed;
+  const whole = rowsOf((await ask(list, 'per_page=200')).body);
+  const { next, ...first } = (await ask(list, 'per_page=1&cursor=first')).body;
+  const key = await makeKey(db, tenant.org_id, { user_id: tenant.member_id });
+  const rest = (await ask({ ...list, key }, `per_page=200&cursor=${next}`)).body;
+  expect([...rowsOf(first), ...rowsOf(rest)]).toEqual(whole);
 });

@@ -200,7 +200,11 @@ test('a cost that would take a wallet deeper into debt than it can hold is refus
     settle({ org_id, reservation_id, outcome: 'completed', usage: { prompt_tokens } });
   // The bound of a charge alone does not lead there: a person charged what lay beyond it.
   expect((await settled(first, 8_999_999_999)).body).toMatchObject({ actual_cost: 10 });
-  const { rows } = await excess.list(db, { status: 'open', page: 1, per_page: 1 });
+  const { rows } = await excess.list(
+    db,
+    { org_id, status: 'open' },
+    { sort: '-created_at', page: 1, per_page: 1 },
+  );
   await excess.decide(db, { id: rows[0]?.id as string, action: 'charge', by: 'somebody' });
   expect(refusal(await settled(second, 2_000_000_000))).toEqual({
     status: 422,

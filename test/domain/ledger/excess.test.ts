@@ -45,8 +45,8 @@ beforeAll(async () => {
 });
 
 const rows = async (org_id: string) => {
-  const all = await excess.list(db, { page: 1, per_page: 200 });
-  return all.rows.filter((row) => row.org_id === org_id);
+  const first = { sort: '-created_at', page: 1, per_page: 200 };
+  return (await excess.list(db, { org_id }, first)).rows;
 };
 
 test('a settle far above its hold is charged to 10 units, and the rest waits for a person', async () => {
