@@ -1,7 +1,8 @@
 // Sums and differences of amounts, exact: a number of JavaScript is only read and shown, never
 // added. An amount has nine decimals at most.
 
-const DECIMALS = 9;
+/** The decimals that an amount has at most. */
+export const DECIMALS = 9;
 
 /** To a whole unit of the currency's smallest coin, `digits` after the point, and never less. */
 export function roundedUp(amount: number, digits: number): number {

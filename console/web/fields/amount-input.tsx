@@ -1,8 +1,8 @@
 import { TextInput } from '@mantine/core';
 import type { ReactNode } from 'react';
 import { decimalText } from '../base/decimals';
-import { typedNumber } from '../base/typed';
-import { exactText, inputDigits, moneyText } from '../parts/money';
+import { readText, typedNumber, typedText, untypedWords } from '../base/typed';
+import { inputDigits, moneyText } from '../parts/money';
 
 /**
  * A field for an amount. It takes points and commas as people write them, and says below itself how
@@ -29,7 +29,7 @@ export function AmountInput({
   readOnly?: boolean;
   'data-autofocus'?: boolean;
 }) {
-  const text = typeof value === 'number' ? decimalText(value) : value;
+  const text = typeof value === 'number' ? typedText(value) : value;
   const typed = typedNumber(value);
   const wrong = problemOf(text, typed, digits) ?? error;
   return (
@@ -53,16 +53,16 @@ export function AmountInput({
 }
 
 function problemOf(text: string, typed: number | undefined, digits: number): string | undefined {
-  if (typed === undefined) return text.trim() === '' ? undefined : 'This is no amount.';
+  if (typed === undefined) return text.trim() === '' ? undefined : untypedWords(text);
   if (decimalsOf(typed) <= digits) return undefined;
   return `An amount has ${digits === 0 ? 'no decimals' : `at most ${digits} decimals`} here.`;
 }
 
 /** The amount as the screens write it; all its digits if those would cut some off. */
 function meant(typed: number, currency: string | undefined): string {
-  if (currency === undefined) return `= ${decimalText(typed)}`;
+  if (currency === undefined) return `= ${readText(typed)}`;
   const is_cut = decimalsOf(typed) > inputDigits(currency);
-  return `= ${is_cut ? exactText(typed, currency) : moneyText(typed, currency)}`;
+  return `= ${is_cut ? `${readText(typed)} ${currency}` : moneyText(typed, currency)}`;
 }
 
 function decimalsOf(amount: number): number {

@@ -3,18 +3,12 @@ import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { type Answer, type Body, call } from '../api/client';
 import { refresh } from '../api/queries';
+import { typedNumber, typedText } from '../base/typed';
+import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { Money } from '../parts/money';
 import { wordsOf } from '../session/sign-in-forms';
-import {
-  type Amount,
-  amounts,
-  amountText,
-  isNeeded,
-  names,
-  type Price,
-  typedAmount,
-} from './words';
+import { type Amount, amounts, isNeeded, names, type Price } from './words';
 
 type Preview = Answer<'POST /api/admin/prices/preview'>;
 type Form = Record<Amount | 'provider' | 'model' | 'from', string> & { free: boolean };
@@ -65,13 +59,12 @@ export function PriceDialog({
     onClose();
   };
   const field = (name: Amount) => (
-    <TextInput
+    <AmountInput
       key={name}
       label={amounts[name]}
+      currency={name === 'minimum_seconds' ? undefined : 'USD'}
       value={form[name]}
-      onChange={(event) => edit({ [name]: event.currentTarget.value })}
-      inputMode="decimal"
-      error={wrong.includes(name) && 'An amount such as 0.15'}
+      onChange={(typed) => edit({ [name]: typed })}
       required={isNeeded(name)}
     />
   );
@@ -158,7 +151,7 @@ function Result({ preview }: { preview: Preview }) {
 function formOf(price: Price | undefined): Form {
   const texts = names.map((name) => {
     const amount = price?.[name] ?? null;
-    return [name, amount === null ? '' : amountText(amount)];
+    return [name, amount === null ? '' : typedText(amount)];
   });
   return {
     ...(Object.fromEntries(texts) as Record<Amount, string>),
@@ -173,7 +166,7 @@ function formOf(price: Price | undefined): Form {
 function amountOf(name: Amount, form: Form): number | null | undefined {
   const text = form[name].trim();
   if (text === '') return isNeeded(name) ? 0 : null;
-  return typedAmount(text);
+  return typedNumber(text);
 }
 
 type Whole = Body<'POST /api/admin/prices'>;

@@ -4,11 +4,13 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { typedNumber, typedText } from '../base/typed';
+import { AmountInput } from '../fields/amount-input';
 import { DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
-import { amountText, typedAmount } from './words';
+import { amountText } from './words';
 
 interface Rate {
   currency: string;
@@ -61,10 +63,10 @@ function RateDialog({ rate, onClose }: { rate: Rate | 'new' | undefined; onClose
   const [typed, setTyped] = useState('');
   useEffect(() => {
     setCurrency(rate === undefined || rate === 'new' ? '' : rate.currency);
-    setTyped(rate === undefined || rate === 'new' ? '' : amountText(rate.rate));
+    setTyped(rate === undefined || rate === 'new' ? '' : typedText(rate.rate));
   }, [rate]);
   if (rate === undefined) return null;
-  const units = typedAmount(typed);
+  const units = typedNumber(typed);
   const submit = async (idempotency_key: string) => {
     const body = { rates: { [currency]: units ?? 0 } };
     await call('PUT /api/admin/exchange-rates', { body, idempotency_key });
@@ -91,12 +93,10 @@ function RateDialog({ rate, onClose }: { rate: Rate | 'new' | undefined; onClose
           data-autofocus
         />
       )}
-      <TextInput
+      <AmountInput
         label="Units for 1 USD"
         value={typed}
-        onChange={(event) => setTyped(event.currentTarget.value)}
-        inputMode="decimal"
-        error={typed !== '' && units === undefined && 'An amount such as 0.92'}
+        onChange={setTyped}
         data-autofocus={rate !== 'new'}
       />
     </FormModal>

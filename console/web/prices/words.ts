@@ -1,5 +1,5 @@
 import type { Answer } from '../api/client';
-import { decimalText, trimmed } from '../base/decimals';
+import { decimalText } from '../base/decimals';
 
 export type Price = Answer<'GET /api/prices'>['models'][number];
 
@@ -62,12 +62,4 @@ export function furtherWords(price: Price): string[] {
   ] as const)
     if (lists) further.push(`other amounts by ${kind}: ${Object.keys(lists).join(', ')}`);
   return further;
-}
-
-/** An amount as it is typed: exact decimal text; undefined if it is none. */
-export function typedAmount(text: string): number | undefined {
-  if (!/^\d{1,9}([.,]\d{1,9})?$/.test(text.trim())) return undefined;
-  const amount = Number(text.trim().replace(',', '.'));
-  // What a number does not hold exactly is not sent.
-  return amountText(amount) === trimmed(text.trim().replace(',', '.')) ? amount : undefined;
 }

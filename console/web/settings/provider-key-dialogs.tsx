@@ -1,10 +1,11 @@
-import { NumberInput, PasswordInput, Select, Text } from '@mantine/core';
+import { PasswordInput, Select, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
+import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { useMe } from '../session/me';
 
@@ -18,6 +19,9 @@ const refused: { value: OwnKeys; label: string }[] = [
 ];
 // What a key may be; the API says the same.
 const isKey = (typed: string) => /^[\x21-\x7e]{8,500}$/.test(typed.trim());
+
+const isNoneOrNumber = (typed: number | string) =>
+  String(typed).trim() === '' || typedNumber(typed) !== undefined;
 
 /** The key itself, as its provider shows it. It is not shown again, here or anywhere. */
 function KeyInput({ value, onChange }: { value: string; onChange: (typed: string) => void }) {
@@ -43,7 +47,7 @@ function TermsInputs({
   setOwnKeys,
 }: {
   factor: number | string;
-  setFactor: (typed: number | string) => void;
+  setFactor: (typed: string) => void;
   own_keys: OwnKeys;
   setOwnKeys: (chosen: OwnKeys) => void;
 }) {
@@ -55,15 +59,12 @@ function TermsInputs({
   const least = settings === undefined ? '' : `, ${settings.own_key_factor_min} at least`;
   return (
     <>
-      <NumberInput
+      <AmountInput
         label="Factor on prices"
         description={`What a call by this key costs of the list price${least}. 0: the fee per request alone.`}
         value={factor}
         onChange={setFactor}
-        min={0}
-        max={100}
-        decimalScale={6}
-        placeholder={settings === undefined ? '' : String(settings.own_key_factor_min)}
+        digits={6}
       />
       <Select
         label="A call whose key is refused"
@@ -113,7 +114,7 @@ export function AddProviderKey({ opened, onClose }: { opened: boolean; onClose: 
       onClose={onClose}
       submit={submit}
       label="Keep it"
-      is_ready={provider !== null && isKey(key)}
+      is_ready={provider !== null && isKey(key) && isNoneOrNumber(factor)}
     >
       <Select
         label="Provider"

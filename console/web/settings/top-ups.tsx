@@ -4,8 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { type Answer, type Body, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
-import { decimalText } from '../base/decimals';
-import { typedNumber } from '../base/typed';
+import { typedNumber, typedText } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { act } from '../parts/act';
 import { inputDigits } from '../parts/money';
@@ -77,7 +76,7 @@ function Form({ rules }: { rules: Rules }) {
         <TagsInput
           label={`Amounts that are offered, in ${currency}`}
           description="Buttons of the page; any amount within the bounds is taken."
-          value={amounts ?? rules.allowed_topup_amounts.map(decimalText)}
+          value={amounts ?? rules.allowed_topup_amounts.map(typedText)}
           onChange={setAmounts}
           // A comma may be a part of an amount.
           splitChars={[]}

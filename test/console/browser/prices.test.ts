@@ -30,7 +30,7 @@ test('a new price, a planned version of it and its end are each seen in the list
     .getByRole('textbox', { name: 'Million input tokens', exact: true })
     .fill('0.0000000001');
   // What the API could not keep to its last digit is not sent.
-  await dialog.getByText('An amount such as 0.15').waitFor();
+  await dialog.getByText('This has more digits than an amount can have.').waitFor();
   expect(await dialog.getByRole('button', { name: 'Save' }).isDisabled()).toBe(true);
   await dialog.getByRole('textbox', { name: 'Million input tokens', exact: true }).fill('0.125');
   await dialog.getByLabel('Million output tokens').fill('0,5');
@@ -91,6 +91,13 @@ test('an operator sets a rate; members see prices and no rates', async () => {
   await dialog.getByLabel('Units for 1 USD').fill('139.25');
   await dialog.getByRole('button', { name: 'Set' }).click();
   await page.getByRole('row', { name: 'ISK 139.25' }).waitFor();
+  // Thousands stand apart, and the field says so before anything is sent.
+  await page.getByRole('button', { name: 'New currency' }).click();
+  await dialog.getByLabel('Currency').fill('vnd');
+  await dialog.getByLabel('Units for 1 USD').fill('25,400');
+  await dialog.getByText('= 25,400', { exact: true }).waitFor();
+  await dialog.getByRole('button', { name: 'Set' }).click();
+  await page.getByRole('row', { name: 'VND 25400' }).waitFor();
   expect(await violations(page)).toEqual([]);
   await context.close();
   const other = await visit(browser, { role: 'member' });
