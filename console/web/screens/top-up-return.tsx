@@ -10,7 +10,8 @@ import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { checkoutOf, lastCheckout } from '../payments/checkouts';
-import { useMe } from '../session/me';
+import { wentOnWords } from '../payments/top-up';
+import { may, useMe } from '../session/me';
 
 type Session = Answer<'GET /api/payments/sessions/:id'>;
 
@@ -151,17 +152,24 @@ function NewBalance({ session }: { session: Session }) {
   const { data: wallet } = useQuery(
     reading('GET /api/wallets/:id', { names: { id: session.wallet_id } }),
   );
+  // Money of the organization frees everybody's calls, and whoever bills sees them.
+  const is_own = !may(useMe(), 'org:billing');
   const { data: done } = useQuery(
-    reading('GET /api/tickets', { query: { status: 'redeemed', mine: 'true', per_page: 50 } }),
+    reading('GET /api/tickets', {
+      query: {
+        status: 'redeemed',
+        cursor: 'first',
+        per_page: 200,
+        ...(is_own ? { mine: 'true' as const } : {}),
+      },
+    }),
   );
-  const went_on = (done?.tickets ?? []).filter(
-    ({ resolved_at }) => resolved_at !== null && resolved_at >= session.created_at,
-  ).length;
   if (wallet === undefined) return null;
   return (
     <>
       It now has <Money amount={wallet.balance} currency={wallet.currency} fw={700} />.
-      {went_on > 0 && ` ${went_on} of your calls that waited went on.`}
+      {done &&
+        ` ${wentOnWords(done.tickets, { since: session.created_at, is_own, has_more: done.has_more })}`}
     </>
   );
 }

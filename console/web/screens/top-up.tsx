@@ -12,6 +12,7 @@ import { inputDigits, Money, moneyText } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { markedCheckout, rememberCheckout } from '../payments/checkouts';
+import { firstAmount, leftWords } from '../payments/top-up';
 import { type Me, may, useMe } from '../session/me';
 import { wordsOf } from '../session/sign-in-forms';
 
@@ -19,14 +20,14 @@ type Settings = Answer<'GET /api/payments/options'>;
 
 const shape = { amount: text, canceled: text };
 
+/** A page that the browser kept shows soon what was paid since. */
+const LOOK_MS = 5_000;
+
 /** Buys balance: an amount, a wallet, and off to the payment provider. */
 export function TopUp() {
   const me = useMe();
   const { data, error, refetch } = useQuery(reading('GET /api/payments/options'));
   const [{ canceled }] = useFilters(shape);
-  useEffect(() => {
-    if (canceled !== undefined) void giveUp(canceled);
-  }, [canceled]);
   if (error && data === undefined)
     return (
       <Page title="Top up">
@@ -37,7 +38,7 @@ export function TopUp() {
   const why_not = obstacle(data);
   return (
     <Page title="Top up" about="You pay at the payment provider and come back here.">
-      {canceled && <Alert color="yellow">The checkout was left: nothing was paid.</Alert>}
+      {canceled && <LeftCheckout key={canceled} mark={canceled} />}
       <Balance me={me} />
       {why_not ? (
         <Empty title="Nobody can top up here yet">
@@ -47,6 +48,37 @@ export function TopUp() {
         <Checkout settings={data} me={me} />
       )}
     </Page>
+  );
+}
+
+/**
+ * What became of a checkout that was left, once it was given up: who went back to the provider and
+ * has paid after all must not be told that nothing was paid.
+ */
+function LeftCheckout({ mark }: { mark: string }) {
+  const id = markedCheckout(mark);
+  const [is_given_up, setGivenUp] = useState(false);
+  useEffect(() => {
+    void giveUp(mark).then(() => setGivenUp(true));
+  }, [mark]);
+  const { data } = useQuery({
+    ...reading('GET /api/payments/sessions/:id', { names: { id: id ?? '' } }),
+    enabled: is_given_up && id !== undefined,
+    refetchInterval: LOOK_MS,
+  });
+  if (id === undefined)
+    return (
+      <Alert color="yellow">
+        You have left a checkout that this browser does not know.{' '}
+        <AppLink to="/payments">See whether it was paid</AppLink>
+      </Alert>
+    );
+  if (data === undefined) return null;
+  const { title, text } = leftWords(data.status);
+  return (
+    <Alert color="yellow" title={title} role="status">
+      {text} <AppLink to={`/payments/${id}`}>See this payment</AppLink>
+    </Alert>
   );
 }
 
@@ -106,13 +138,11 @@ function Balance({ me }: { me: Me }) {
 
 function Checkout({ settings, me }: { settings: Settings; me: Me }) {
   const [filters] = useFilters(shape);
-  const asked = Number(filters.amount);
   const { currency, min_topup_amount: min, max_topup_amount: max } = settings;
-  const [amount, setAmount] = useState<number | string>(
-    asked > 0
-      ? roundedUp(Math.max(asked, min), inputDigits(currency))
-      : (settings.allowed_topup_amounts[0] ?? min),
-  );
+  const [amount, setAmount] = useState<number | string>(() => {
+    const offered = settings.allowed_topup_amounts;
+    return firstAmount(filters.amount, { min, max, offered, digits: inputDigits(currency) });
+  });
   const targets = targetsOf(settings, me);
   const [target, setTarget] = useState(targets[0]?.value ?? null);
   const [problem, setProblem] = useState<string>();

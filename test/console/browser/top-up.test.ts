@@ -74,7 +74,7 @@ test('a top-up at the second provider that is left takes and credits nothing', a
   const left = page.getByRole('button').or(page.getByRole('link')).last();
   await left.click();
   await page.waitForURL((url) => url.origin === demo().console_url);
-  await page.getByRole('heading', { level: 1 }).waitFor();
+  await page.getByText('The checkout was left: nothing was paid.').waitFor();
   // It is over, and not only left.
   await until(async () => {
     const path = '/v1/payments/sessions';
@@ -86,6 +86,44 @@ test('a top-up at the second provider that is left takes and credits nothing', a
     return sessions.map(({ status }) => status).join() === 'canceled';
   });
   expect(await balanceOf(org)).toBe(1);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('who went back to a checkout that was left, and paid it, is not told that nothing was paid', async () => {
+  await useProvider('payment_provider_b');
+  const org = await makeOrganization('Returners', 1);
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  await page.goto('/top-up');
+  await page.getByRole('button', { name: '$25.00' }).first().click();
+  await page.getByRole('button', { name: 'Pay $25.00' }).click();
+  await page.waitForURL((url) => url.origin !== demo().console_url);
+  const paid = await pressFirst(page.url());
+  await page.goto(paid.headers.get('location') as string);
+  await page.getByText('Credited', { exact: true }).last().waitFor();
+  const kept = await page.evaluate(() => localStorage.getItem('svc-checkouts'));
+  const [{ mark }] = JSON.parse(kept as string);
+  // The address to which the provider sends those who leave.
+  await page.goto(`/top-up?canceled=${mark}`);
+  await page.getByText('This checkout was paid').waitFor();
+  expect(await page.getByText('nothing was paid').count()).toBe(0);
+  await page.getByRole('link', { name: 'See this payment' }).click();
+  await page.waitForURL('**/payments/*');
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('an amount in the address that nobody can pay leaves the page as it is', async () => {
+  const org = await makeOrganization('Dreamers', 1);
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  for (const amount of ['1e30', 'Infinity']) {
+    await page.goto(`/top-up?amount=${amount}`);
+    await page.getByRole('button', { name: /^Pay \$/ }).waitFor();
+  }
   expect(complaints).toEqual([]);
   await context.close();
 });
