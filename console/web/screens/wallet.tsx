@@ -16,10 +16,10 @@ import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
 import { may, useMe } from '../session/me';
+import { useThreshold } from '../session/rules';
 import { entryTypes, Ledger } from '../wallets/ledger';
 import { ThresholdButton } from '../wallets/threshold';
 import { standing } from '../wallets/words';
-import { useThreshold } from './wallets';
 
 type Hold = Answer<'GET /api/wallets/:id/reservations'>['reservations'][number];
 

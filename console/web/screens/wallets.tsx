@@ -15,6 +15,8 @@ import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure } from '../parts/states';
 import { may, useMe } from '../session/me';
+import { useCredits, useThreshold } from '../session/rules';
+import { useBank } from '../wallets/bank';
 import { walletCsv } from '../wallets/csv';
 import { type Move, MoveDialog } from '../wallets/move';
 import { Recipient } from '../wallets/recipient';
@@ -38,6 +40,7 @@ export function Wallets() {
   const bills = may(me, 'org:billing');
   const bank = useBank();
   const threshold = useThreshold();
+  const { may_credit } = useCredits();
   const { q, status, owner_type, cursor = 'first' } = filters;
   const is_list = (q ?? status ?? owner_type) !== undefined;
   const asked = { q, status, owner_type };
@@ -58,7 +61,9 @@ export function Wallets() {
   };
   const [dialog, setDialog] = useState<{ move: Move; wallet: WalletRow }>();
   const [is_giving, setGiving] = useState(false);
-  const actions = bills ? (wallet: WalletRow) => <Moves {...{ wallet, setDialog }} /> : undefined;
+  const actions = bills
+    ? (wallet: WalletRow) => <Moves {...{ wallet, may_credit, setDialog }} />
+    : undefined;
   return (
     <Page
       title="Wallets"
@@ -111,32 +116,17 @@ export function Wallets() {
   );
 }
 
-/** The organization's wallet. */
-export function useBank() {
-  const query = { owner_type: 'organization', per_page: 1 } as const;
-  return useQuery({ ...reading('GET /api/wallets', { query }), refetchInterval: 30_000 });
-}
-
-/** What counts as low where a wallet says nothing of its own. */
-export function useThreshold(): number | undefined {
-  const me = useMe();
-  const { data } = useQuery({
-    ...reading('GET /api/wallet-settings/:id', { names: { id: me.acting_org ?? '' } }),
-    enabled: me.acting_org !== null && may(me, 'org:billing'),
-    staleTime: 300_000,
-  });
-  return data?.low_balance_threshold;
-}
-
 function Moves({
   wallet,
+  may_credit,
   setDialog,
 }: {
   wallet: WalletRow;
+  may_credit: boolean;
   setDialog: (dialog: { move: Move; wallet: WalletRow }) => void;
 }) {
   if (wallet.owner_type === 'organization')
-    return (
+    return may_credit ? (
       <Button
         size="compact-sm"
         variant="default"
@@ -144,7 +134,7 @@ function Moves({
       >
         Credit by hand
       </Button>
-    );
+    ) : null;
   return (
     <>
       <Button size="compact-sm" onClick={() => setDialog({ move: 'allocate', wallet })}>

@@ -9,8 +9,11 @@ import { roundedUp } from '../base/decimals';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
+import { AppLink } from '../parts/link';
 import { exactText, inputDigits, Money, moneyText } from '../parts/money';
 import { type Me, may, useMe } from '../session/me';
+import { useCredits } from '../session/rules';
+import { fillable, sourceWords } from './sources';
 import { type CostTicket, ownerWords } from './words';
 
 interface Dialog {
@@ -92,6 +95,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
   const is_exact = !may(me, 'org:billing');
   const toPay = (missing: number, currency: string) =>
     is_exact ? missing : roundedUp(missing, inputDigits(currency));
+  const { is_moved_only } = useCredits();
   const shown = useLast(ticket);
   const [wallet_id, setWallet] = useState<string | null>(null);
   const [amount, setAmount] = useState<number | string>('');
@@ -104,14 +108,16 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: read anew, it leaves what was typed.
   useEffect(() => {
     if (ticket === undefined) return;
-    const best = bestWallet(ticket);
+    const best = bestWallet(ticket, is_moved_only);
     setWallet(best?.wallet_id ?? null);
     setAmount(best ? toPay(best.shortfall, ticket.currency) : '');
     setSource(null);
     setNote('');
-  }, [ticket?.id]);
+  }, [ticket?.id, is_moved_only]);
   if (shown === undefined) return null;
-  const chosen = shown.wallets.find((one) => one.wallet_id === wallet_id);
+  const choices = fillable(shown.wallets, is_moved_only);
+  const chosen = choices.find((one) => one.wallet_id === wallet_id);
+  const is_blocked = choices.length === 0 && shown.wallets.length > 0;
   const is_short = (chosen?.shortfall ?? 0) > 0;
   const is_bank = chosen?.owner_type === 'organization';
   const typed = typedNumber(amount);
@@ -135,25 +141,34 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
       onClose={onClose}
       submit={submit}
       label="Approve"
-      is_ready={!is_short || typed !== undefined}
+      is_ready={!is_blocked && (!is_short || typed !== undefined)}
     >
       <Text>
         {shown.asked_by} asks {shown.model} for at most{' '}
         <Money amount={shown.estimated_cost} currency={shown.currency} is_most />.
       </Text>
       <BudgetAlerts ticket={shown} />
+      {is_blocked && (
+        <Alert color="yellow">
+          The organization's wallet is filled by the platform only, and nobody else here has one.{' '}
+          <AppLink to="/top-up" search={{ amount: String(shown.shortfall) }}>
+            Top it up
+          </AppLink>
+          , and the call goes on.
+        </Alert>
+      )}
       {is_short && (
         <>
           <Select
             label="Wallet"
-            data={shown.wallets.map((one) => ({
+            data={choices.map((one) => ({
               value: one.wallet_id,
               label: `of ${ownerWords(one.owner_type)}: has ${moneyText(one.balance, shown.currency)}`,
             }))}
             value={wallet_id}
             onChange={(value) => {
               setWallet(value);
-              const found = shown.wallets.find((one) => one.wallet_id === value);
+              const found = choices.find((one) => one.wallet_id === value);
               if (found) setAmount(toPay(found.shortfall, shown.currency));
             }}
             allowDeselect={false}
@@ -161,8 +176,8 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
           <AmountInput
             label={`Amount in ${shown.currency}`}
             description={`Missing: ${exactText(chosen?.shortfall ?? 0, shown.currency)}. ${sourceWords(
-              chosen?.owner_type ?? 'organization',
-              { is_of_team: is_exact, is_moved: source !== null },
+              `the wallet of ${ownerWords(chosen?.owner_type ?? 'organization')}`,
+              { is_of_team: is_exact, is_moved: is_moved_only || source !== null },
             )}`}
             readOnly={is_exact}
             currency={shown.currency}
@@ -170,7 +185,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
             onChange={setAmount}
             data-autofocus
           />
-          {bank && !is_bank && (
+          {bank && !is_bank && !is_moved_only && (
             <Select
               label="The money"
               data={[
@@ -197,18 +212,6 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
       />
     </FormModal>
   );
-}
-
-/** Where the money of an approval comes from, where it goes, and what becomes of it. */
-function sourceWords(
-  owner_type: 'user' | 'team' | 'organization',
-  { is_of_team, is_moved }: { is_of_team: boolean; is_moved: boolean },
-): string {
-  const to = `the wallet of ${ownerWords(owner_type)}`;
-  const rest = 'The call is paid from there, and what it does not use stays there.';
-  if (is_of_team) return `It moves from your team's wallet to ${to}. ${rest}`;
-  if (is_moved) return `It moves from the organization's wallet to ${to}. ${rest}`;
-  return `It is credited by hand, as new money in ${to}. ${rest}`;
 }
 
 /** Denies: the caller is told at once, with the reason. */
@@ -261,6 +264,7 @@ function useLast(ticket: CostTicket | undefined): CostTicket | undefined {
 }
 
 /** The wallet that the ticket itself counts its shortfall by: the fullest one. */
-function bestWallet({ wallets, wallet_owner_type }: CostTicket) {
-  return wallets.find(({ owner_type }) => owner_type === wallet_owner_type) ?? wallets[0];
+function bestWallet({ wallets, wallet_owner_type }: CostTicket, is_moved_only: boolean) {
+  const choices = fillable(wallets, is_moved_only);
+  return choices.find(({ owner_type }) => owner_type === wallet_owner_type) ?? choices[0];
 }

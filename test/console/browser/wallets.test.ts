@@ -4,7 +4,7 @@ import { violations } from '../../support/console/axe';
 import { settled } from '../../support/console/look';
 import { makeWallets } from '../../support/console/many';
 import { makeOrganization, type TestOrganization } from '../../support/console/organization';
-import { api, picture, visit } from '../../support/console/visitor';
+import { api, demo, picture, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';
 
 let browser: Browser;
@@ -86,6 +86,26 @@ describe.each([
     expect(complaints).toEqual([]);
     await context.close();
   });
+});
+
+test('whoever may make no new money is not offered to', async () => {
+  const filled = await makeOrganization('Filled by the platform', 1);
+  const { page, context, complaints } = await visit(browser, {
+    access_key: filled.keys.billing_admin,
+  });
+  await page.goto('/wallets');
+  await page.getByRole('button', { name: 'Credit by hand' }).waitFor();
+  const settings = `/v1/admin/organizations/${filled.id}/wallet-settings`;
+  const rule = { manual_credit: 'platform_only' };
+  await api(demo().keys.platform_admin, 'PUT', settings, rule);
+  const read = page.waitForResponse('**/api/wallet-settings/*');
+  await page.reload();
+  await (await read).finished();
+  await page.getByRole('table', { name: 'Wallets' }).getByText(filled.name).waitFor();
+  await settled(page);
+  expect(await page.getByRole('button', { name: 'Credit by hand' }).count()).toBe(0);
+  expect(complaints).toEqual([]);
+  await context.close();
 });
 
 test('the first money of a team and of a person is given here, though neither has a wallet yet', async () => {
