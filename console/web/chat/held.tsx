@@ -23,10 +23,11 @@ export function Held({ ticket, onStop }: { ticket: HeldTicket; onStop: () => voi
   return (
     <Alert color="yellow" title="Your message waits for money" role="status">
       <Text size="sm">
-        It may cost up to <Money amount={ticket.estimated_cost} currency={ticket.currency} />;{' '}
-        <Money amount={ticket.shortfall} currency={ticket.currency} fw={700} /> are missing. Whoever
-        decides has been told. It is answered here as soon as it is paid or approved. Its ticket
-        ends <Countdown until={ticket.expires_at} now_ms={serverNow} />
+        It may cost up to{' '}
+        <Money amount={ticket.estimated_cost} currency={ticket.currency} is_most />;{' '}
+        <Money amount={ticket.shortfall} currency={ticket.currency} fw={700} is_most /> are missing.
+        Whoever decides has been told. It is answered here as soon as it is paid or approved. Its
+        ticket ends <Countdown until={ticket.expires_at} now_ms={serverNow} />
       </Text>
       <Group mt="sm" gap="xs">
         <Loader size="xs" aria-label="Waiting" />

@@ -15,15 +15,12 @@ export function moneyText(amount: number, currency: string, is_most = false): st
   // As text, so that what is cut off is of the amount and not of its nearest binary fraction.
   const text = decimalText(amount) as `${number}`;
   try {
-    if (is_tiny)
-      return new Intl.NumberFormat(locale, {
-        ...style,
-        maximumSignificantDigits: 3,
-      }).format(text);
+    const figures = is_tiny
+      ? { maximumSignificantDigits: 3 }
+      : { minimumFractionDigits: digits, maximumFractionDigits: digits };
     return new Intl.NumberFormat(locale, {
       ...style,
-      minimumFractionDigits: digits,
-      maximumFractionDigits: digits,
+      ...figures,
       roundingMode: is_most ? 'expand' : 'trunc',
     } as Intl.NumberFormatOptions).format(text);
   } catch {

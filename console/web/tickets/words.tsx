@@ -23,11 +23,11 @@ export function missingWords({ cause, budgets = [], shortfall, currency }: CostT
   if (cause !== 'budget') return <Money amount={shortfall} currency={currency} is_most />;
   return (
     <span>
-      <Money amount={room} currency={currency} /> of a budget
+      <Money amount={room} currency={currency} is_most /> of a budget
       {shortfall > 0 && (
         <>
           {' and '}
-          <Money amount={shortfall} currency={currency} />
+          <Money amount={shortfall} currency={currency} is_most />
         </>
       )}
     </span>

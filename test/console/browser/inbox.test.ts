@@ -3,6 +3,7 @@ import { openBrowser } from '../../support/browser';
 import { copyTickets, expireTickets } from '../../support/console/many';
 import { makeOrganization, type TestOrganization } from '../../support/console/organization';
 import { api, demo, picture, visit } from '../../support/console/visitor';
+import { until } from '../../support/until';
 
 let browser: Browser;
 
@@ -112,6 +113,31 @@ test('fifty calls that begin to wait appear by themselves, and are denied togeth
   await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click();
   expect(new Set(await Promise.all(calls))).toEqual(new Set([403]));
   await page.getByText('Nobody waits').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('what a budget lacks is never shown as less than it is', async () => {
+  const org = await makeOrganization('Budgeted', FUNDS);
+  const call = held(org);
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  await until(async () => (await openOf(org)).length === 1);
+  // Which amounts are missing hangs on prices, so they are given here.
+  await page.route('**/api/tickets?*', async (route) => {
+    const answer = await route.fetch();
+    const { tickets, ...rest } = await answer.json();
+    const of_budget = { cause: 'budget', shortfall: 0.0199, budgets: [{ missing: 0.0301 }] };
+    const given = tickets.map((one: object) => ({ ...one, ...of_budget }));
+    await route.fulfill({ response: answer, json: { ...rest, tickets: given } });
+  });
+  await page.goto('/tickets');
+  await rowsOf(page).getByText('$0.04 of a budget and $0.02').waitFor();
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+  const [id] = await openOf(org);
+  await api(org.keys.billing_admin, 'POST', `/v1/cost-tickets/${id}/deny`, { reason: 'done' });
+  expect(await call).toBe(403);
   expect(complaints).toEqual([]);
   await context.close();
 });

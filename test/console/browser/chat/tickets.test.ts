@@ -24,7 +24,7 @@ const refused = (status: number, code: string, more: object = {}) => ({
 const held = (id: string) =>
   refused(402, 'insufficient_balance', {
     cost_ticket: {
-      ...{ id, estimated_cost: 1, shortfall: 1, currency: 'USD' },
+      ...{ id, estimated_cost: 0.0199, shortfall: 0.001_234_56, currency: 'USD' },
       expires_at: new Date(Date.now() + 3_600_000).toISOString(),
     },
   });
@@ -48,6 +48,8 @@ test('a message that was paid just before it was stopped is charged, and sent ag
   });
   await page.goto('/chat');
   await say(page, 'Now or never');
+  // At most is never less than it may be.
+  await page.getByText('It may cost up to $0.02; $0.00124 are missing.').waitFor();
   await page.getByRole('button', { name: 'Do not wait' }).click();
   await page.getByText('Nothing was charged so far.').waitFor();
   expect(await focused(page)).toBe('TEXTAREA');
