@@ -1,5 +1,6 @@
-import { addDays, beginOf, daysBetween, firstOfMonth } from '../../console/web/base/days';
+import { addDays, beginOf, dayIn, daysBetween, firstOfMonth } from '../../console/web/base/days';
 import { amountOf, decimalText, nanosOf, sumText } from '../../console/web/base/decimals';
+import { intervalsOf, movedTo, periodOf, slotsOf } from '../../console/web/spend/period';
 import { type Bucket, barsOf } from '../../console/web/spend/series';
 
 test('amounts are added to the last billionth', () => {
@@ -46,6 +47,58 @@ test.each([
   ['2011-12-30', 'Pacific/Apia', '2011-12-30T10:00:00.000Z'],
 ])('%s begins in %s at %s', (day, zone, begins) => {
   expect(beginOf(day, zone)).toBe(begins);
+});
+
+const november = { from: '2026-11-01', to: '2026-12-01' };
+
+test.each([
+  ['a first day in it', { from: '2026-11-10' }, '2026-11-10', '2026-11-30'],
+  ['a last day in it', { until: '2026-11-10' }, '2026-11-01', '2026-11-10'],
+  ['a first day behind it', { from: '2026-12-05' }, '2026-12-05', '2026-12-05'],
+  ['a last day before it', { until: '2026-10-05' }, '2026-10-05', '2026-10-05'],
+  ['none', {}, '2026-11-01', '2026-11-30'],
+])('a period that is given %s has that day', (_, change, from, until) => {
+  expect(movedTo(november, change)).toEqual({ period: 'custom', from, until });
+});
+
+test('days of an address are a period in either order', () => {
+  const asked = { period: 'custom', from: '2026-11-30', until: '2026-11-01' } as const;
+  expect(periodOf(asked, 'UTC')).toEqual(november);
+  expect(periodOf({ ...asked, from: '2026-11-01', until: '2026-11-30' }, 'UTC')).toEqual(november);
+});
+
+test('hours are offered for days of which the API keeps them', () => {
+  const ago = (days: number) => {
+    const from = addDays(dayIn('UTC', Date.now()), -days);
+    return intervalsOf({ from, to: addDays(from, 2) }, false, 'UTC');
+  };
+  expect(ago(33)).toEqual(['hour', 'day', 'month']);
+  expect(ago(36)).toEqual(['day', 'month']);
+});
+
+// As the database's `local_hour` has them.
+test.each([
+  // Its clocks change by half an hour: once an hour has 90 minutes, once 30.
+  ['Australia/Lord_Howe', '2024-04-06T13:00', '13:00 14:00 15:30 16:30'],
+  ['Australia/Lord_Howe', '2024-10-05T13:30', '13:30 14:30 15:30 16:00'],
+  // An hour comes twice, and one never.
+  ['America/New_York', '2024-11-03T04:00', '04:00 05:00 06:00 07:00'],
+  ['America/New_York', '2024-03-10T05:00', '05:00 06:00 07:00 08:00'],
+  ['Asia/Kathmandu', '2024-05-01T18:15', '18:15 19:15 20:15 21:15'],
+  // What stands for a zone that the browser does not know.
+  ['UTC', '2024-05-01T18:30', '18:30 19:30 20:30 21:30'],
+])('the hours of %s from %s on are those of the server', (zone, from, hours) => {
+  const begins = `${from}:00.000Z`;
+  const ends = new Date(Date.parse(begins) + 5 * 3_600_000).toISOString();
+  const cut = { begins, ends, zone, locale: 'en' };
+  const days = { from: '2024-01-01', to: '2024-01-02' };
+  const keys = slotsOf(days, 'hour', { ...cut, starts: [] }).map(({ key }) => key.slice(11, 16));
+  expect(keys.slice(0, 4).join(' ')).toBe(hours);
+  // No bucket of the server is left out, whatever the browser knows of the zone.
+  const starts = [`${from.slice(0, 10)}T17:45:00.000Z`, begins];
+  const all = slotsOf(days, 'hour', { ...cut, starts }).map(({ key }) => key);
+  expect(all).toContain(starts[0]);
+  expect(all.filter((key) => key === begins)).toHaveLength(1);
 });
 
 const bucket = (local: string, model: string | null, cost: number): Bucket => ({

@@ -23,12 +23,23 @@ export function beginOf(day: string, zone: string): string {
   return new Date(Math.max(...(shown.length > 0 ? shown : found))).toISOString();
 }
 
-/** What the clocks of a zone show at a moment, as if they were those of UTC. */
-function clockAt(zone: string, at_ms: number): number {
-  const parts = new Intl.DateTimeFormat('en-US', {
+/** By zone: to make one takes longer than to use it. */
+const clocks = new Map<string, Intl.DateTimeFormat>();
+
+function clockOf(zone: string): Intl.DateTimeFormat {
+  const known = clocks.get(zone);
+  if (known) return known;
+  const made = new Intl.DateTimeFormat('en-US', {
     ...{ timeZone: zone, hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric' },
     ...{ hour: 'numeric', minute: 'numeric', second: 'numeric' },
-  }).formatToParts(at_ms);
+  });
+  clocks.set(zone, made);
+  return made;
+}
+
+/** What the clocks of a zone show at a moment, as if they were those of UTC. */
+export function clockAt(zone: string, at_ms: number): number {
+  const parts = clockOf(zone).formatToParts(at_ms);
   const of = (type: string) => Number(parts.find((part) => part.type === type)?.value);
   return Date.UTC(
     ...([of('year'), of('month') - 1, of('day')] as const),

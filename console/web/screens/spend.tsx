@@ -36,7 +36,7 @@ export function Spend() {
   const zone = useZone();
   const period = periodOf(filters as { from?: string }, zone);
   const by = filters.by ?? 'model';
-  const possible = intervalsOf(period, isTagged(by, filters));
+  const possible = intervalsOf(period, isTagged(by, filters), zone);
   const interval = possible.find((one) => one === filters.interval) ?? 'day';
   const narrowed = narrowedBy(filters);
   const asked = { ...period, ...narrowed };
@@ -64,7 +64,7 @@ export function Spend() {
       about={`Exact to the last second, by days of ${zone}.`}
       actions={<Files {...{ asked, by, interval }} />}
     >
-      <FilterBar {...{ filters, set, period, by, interval }} />
+      <FilterBar {...{ filters, set, period, by, interval, possible }} />
       <Narrowed {...{ filters, set }} />
       {ranking.error && ranking.data === undefined ? (
         <Failure error={ranking.error} retry={() => void ranking.refetch()} />
@@ -235,13 +235,16 @@ function Chart({
   // The ranking below says that there are no calls; days without any are no chart.
   if (sums.data.buckets.length === 0) return null;
   const { currency, from: begins, to: ends } = sums.data;
+  const starts = sums.data.buckets.map(({ start }) => start);
   const is_grouped = groupedBy(asked, by).group_by !== undefined;
   const first = is_grouped
     ? ranked.data.groups.slice(0, STACKED).map(({ group }) => group[by] ?? null)
     : [];
   const bars = barsOf({
     // The answer's own days: it may be the one before, kept while another period is asked for.
-    slots: slotsOf(daysOf({ begins, ends }, zone), interval, { begins, ends, zone, locale }),
+    slots: slotsOf(daysOf({ begins, ends }, zone), interval, {
+      ...{ begins, ends, zone, locale, starts },
+    }),
     sums: sums.data.buckets,
     buckets: is_grouped ? grouped.data.buckets : [],
     first,

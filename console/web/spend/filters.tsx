@@ -1,22 +1,26 @@
 import { Button, CloseIcon, Group, Select, Switch } from '@mantine/core';
 import { addDays } from '../base/days';
 import { DayInput } from '../fields/day-input';
-import { oneOf, useFilters } from '../fields/filters';
+import { oneOf, text, useFilters } from '../fields/filters';
 import { all, type Dimension, dimensions, type Narrowing, narrowing } from './dimensions';
 import { useNames } from './names';
 import {
   type Interval,
-  intervalsOf,
+  intervals,
+  movedTo,
   type Period,
   type Preset,
-  periodShape,
   presets,
   presetWords,
 } from './period';
 
 /** All that the address of the page says. */
 export const spendShape = {
-  ...periodShape,
+  period: oneOf(...presets),
+  from: text,
+  /** The last day that is in. */
+  until: text,
+  interval: oneOf(...intervals),
   ...narrowing,
   by: oneOf(...all),
   measure: oneOf('cost', 'requests', 'tokens'),
@@ -43,15 +47,17 @@ export function FilterBar({
   period,
   by,
   interval,
+  possible,
 }: {
   filters: SpendFilters;
   set: SetSpendFilters;
   period: Period;
   by: Dimension;
   interval: Interval;
+  /** The intervals to choose from. */
+  possible: Interval[];
 }) {
-  const custom = (change: { from?: string; until?: string }) =>
-    set({ period: 'custom', from: period.from, until: addDays(period.to, -1), ...change });
+  const custom = (change: { from?: string; until?: string }) => set(movedTo(period, change));
   return (
     <Group gap="xs" align="flex-end">
       <Select
@@ -82,7 +88,7 @@ export function FilterBar({
       />
       <Select
         label="Each"
-        data={intervalsOf(period, isTagged(by, filters))}
+        data={possible}
         value={interval}
         onChange={(value) => set({ interval: value as Interval })}
         allowDeselect={false}
