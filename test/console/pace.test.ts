@@ -1,4 +1,4 @@
-import { emptyAt, perDay, whoseSpending } from '../../console/web/wallets/pace';
+import { emptyAt, perDay, spentOn, whoseSpending } from '../../console/web/wallets/pace';
 
 const everybody = { user_id: 'user_1', sees_all: true };
 const member = { user_id: 'user_1', sees_all: false };
@@ -13,6 +13,15 @@ test.each([
   ['the balance of nobody with nothing', 'user', key, undefined],
 ] as const)('%s is compared', (_, payer, viewer, whose) => {
   expect(whoseSpending(payer, viewer)).toEqual(whose);
+});
+
+test('a day of the week has its own sum, and none without calls', () => {
+  const buckets = [
+    { local: '2026-11-29', cost: 0.25 },
+    { local: '2026-11-30', cost: 0.5 },
+  ];
+  expect(spentOn('2026-11-30', buckets)).toBe(0.5);
+  expect(spentOn('2026-12-01', buckets)).toBe(0);
 });
 
 test('a day costs a part of the sum, and says when the wallet is empty', () => {

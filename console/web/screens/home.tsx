@@ -11,7 +11,8 @@ import { Empty, Failure, LoadingRows } from '../parts/states';
 import { timeText } from '../parts/time';
 import { decidesTickets, ledTeams, type Me, may, useMe, useZone } from '../session/me';
 import { openTickets } from '../tickets/open-tickets';
-import { emptyAt, perDay, whoseSpending } from '../wallets/pace';
+import { useBank } from '../wallets/bank';
+import { emptyAt, perDay, spentOn, whoseSpending } from '../wallets/pace';
 
 const DAYS = 7;
 
@@ -151,8 +152,21 @@ function useWeek() {
   });
 }
 
+/** What is out of the organization's wallet for calls under way, and partly comes back. */
+function Held() {
+  const bank = useBank().data?.wallets[0];
+  if (bank === undefined) return null;
+  return (
+    <Text>
+      <Money amount={bank.reserved} currency={bank.currency} /> of the organization are held for
+      calls under way.
+    </Text>
+  );
+}
+
 function Spent() {
   const me = useMe();
+  const zone = useZone();
   const { data, error } = useWeek();
   if (error && data === undefined) return <Failure error={error} />;
   return (
@@ -168,8 +182,13 @@ function Spent() {
           <Text>
             {data.totals.requests} {data.totals.requests === 1 ? 'call' : 'calls'},{' '}
             <Money amount={perDay(data.totals.cost, DAYS)} currency={data.currency} is_about /> a
-            day
+            day; today{' '}
+            <Money
+              amount={spentOn(dayIn(zone, serverNow()), data.buckets)}
+              currency={data.currency}
+            />
           </Text>
+          {may(me, 'org:billing') && <Held />}
           <Lasts />
         </Stack>
       )}

@@ -22,6 +22,11 @@ export function whoseSpending(
   return undefined;
 }
 
+/** What one day of some has cost, by the sums of each; a day without calls is in none. */
+export function spentOn(day: string, buckets: readonly { local: string; cost: number }[]): number {
+  return buckets.find(({ local }) => local === day)?.cost ?? 0;
+}
+
 /** What a day costs, of a sum of so many days. */
 export function perDay(spent: number, days: number): number {
   return amountOf(nanosOf(spent) / BigInt(days));

@@ -103,8 +103,8 @@ test('who went back to a checkout that was left, and paid it, is not told that n
   const paid = await pressFirst(page.url());
   await page.goto(paid.headers.get('location') as string);
   await page.getByText('Credited', { exact: true }).last().waitFor();
-  const kept = await page.evaluate(() => localStorage.getItem('svc-checkouts'));
-  const [{ mark }] = JSON.parse(kept as string);
+  const kept = await page.evaluate<string>("localStorage.getItem('svc-checkouts')");
+  const [{ mark }] = JSON.parse(kept);
   // The address to which the provider sends those who leave.
   await page.goto(`/top-up?canceled=${mark}`);
   await page.getByText('This checkout was paid').waitFor();
