@@ -77,6 +77,29 @@ test('a channel is told by a test, whose way stands in the log', async () => {
   await context.close();
 });
 
+test('an amount is read as it stands in its field, also where decimals begin with a comma', async () => {
+  const org = await makeOrganization('Kommas', 1);
+  const { platform_admin } = demo().keys;
+  const at = `/v1/admin/organizations/${org.id}/wallet-settings`;
+  await api(platform_admin, 'PUT', at, { low_balance_threshold: 1.125 });
+  const { page, context, complaints } = await visit(browser, {
+    role: 'platform_admin',
+    locale: 'de-DE',
+  });
+  expect(await ask(page, 'PUT', '/api/session/org', { org_id: org.id })).toBe(204);
+  await page.goto('/settings?tab=organization');
+  const field = page.getByLabel('A wallet is low below, in USD');
+  await field.waitFor();
+  expect(await field.inputValue()).toBe('1,125');
+  await field.fill('1,126');
+  await page.getByText('= 1,126 USD').waitFor();
+  await page.getByRole('button', { name: 'Save', exact: true }).click();
+  await page.getByText('The settings are saved.').waitFor();
+  expect(await api(platform_admin, 'GET', at)).toMatchObject({ low_balance_threshold: 1.126 });
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('an operator changes the reporting zone, which an owner reads, and both see in the log', async () => {
   const { organization_id, keys } = demo();
   const settings = `/v1/admin/organizations/${organization_id}/wallet-settings`;

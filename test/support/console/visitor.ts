@@ -30,18 +30,20 @@ export async function visit(
     access_key,
     scheme = 'light',
     width = 1_200,
+    locale = 'en-US',
   }: {
     role?: Role;
     /** Of somebody whom the demo does not know. */
     access_key?: string;
     scheme?: 'light' | 'dark';
     width?: number;
+    locale?: string;
   } = {},
 ): Promise<Visit> {
   const context = await browser.newContext({
     colorScheme: scheme,
     viewport: { width, height: 800 },
-    locale: 'en-US',
+    locale,
     baseURL: demo().console_url,
     // Sign-ins are counted by address: each visitor comes from one of their own.
     extraHTTPHeaders: { 'x-forwarded-for': address() },
