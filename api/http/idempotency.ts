@@ -11,9 +11,9 @@ import type { Ctx } from './route';
 const KEY_LENGTH_MAX = 200;
 
 /**
- * Runs an action that moves money in one transaction, under the caller's Idempotency-Key if one was
- * sent: a repeat gets the stored answer, another body under the key 422. Answers of 5xx, 422 and
- * 429 are not kept: what was too many a moment ago may be taken now.
+ * Runs an action in one transaction, under the caller's Idempotency-Key if one was sent: a repeat
+ * gets the stored answer, another body under the key 422. Answers of 5xx, 422 and 429 are not kept:
+ * what was too many a moment ago may be taken now. What is kept is not sealed: no secret is in it.
  */
 export async function once<T>(
   ctx: Ctx,

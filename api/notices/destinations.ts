@@ -14,6 +14,7 @@ import * as shared from '../answers/shared';
 import { ownerOf, ownOrg } from '../http/access';
 import { inName } from '../http/acting';
 import { id, name, page } from '../http/fields';
+import { isRepeated, once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { billing, secret, url } from './fields';
 import { newSecret, targetOf } from './targets';
@@ -49,6 +50,7 @@ export const noticeDestinationRoutes = [
     access: billing,
     input: made,
     handler: make,
+    is_idempotent: true,
     status: 201,
     summary:
       'A webhook, a channel of Slack or Teams, or mail that is told of things; the secret of a webhook is shown in this answer only.',
@@ -111,6 +113,7 @@ function ownerIn(principal: Ctx['principal']) {
 async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>) {
   const { principal, secrets, notice_reach } = ctx;
   const org_id = await ownerOf(ctx, named);
+  if (await isRepeated(ctx, org_id)) return tellSecret(ctx);
   const all: readonly NoticeKind[] = org_id === null ? platform_kinds : organization_kinds;
   const chosen = given.kinds ?? all;
   requireKinds(chosen, org_id);
@@ -120,8 +123,20 @@ async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>)
   const created_by = principal.user_id ?? principal.id;
   const row = { org_id, name, channel, kinds: chosen, created_by, ...to };
   // Only now: no connection is held while the name is resolved.
-  const kept = await inName(ctx, (trx) => destinations.create(trx, secrets, row));
-  return { ...kept, secret: channel === 'webhook' ? secret : null };
+  const kept = await once(ctx, org_id, (trx) => destinations.create(trx, secrets, row));
+  if (kept === undefined) return tellSecret(ctx);
+  return { ...(kept as destinations.Destination), secret: channel === 'webhook' ? secret : null };
+}
+
+/**
+ * No stored answer holds a secret: a call with an Idempotency-Key reads it from the destination,
+ * and a repeat finds none if that was removed meanwhile.
+ */
+async function tellSecret({ db, secrets, http }: Ctx): Promise<void> {
+  if (http.status >= 400) return;
+  const kept = JSON.parse(String(http.body)) as { id: string; channel: string };
+  const { secret = null } = await destinations.open(db, secrets, kept.id);
+  http.body = JSON.stringify({ ...kept, secret: kept.channel === 'webhook' ? secret : null });
 }
 
 function targetIn(given: z.infer<typeof made>, reach: Ctx['notice_reach']) {

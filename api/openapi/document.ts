@@ -27,7 +27,7 @@ export function openapi(): Schema {
       description: [
         'Prepaid wallets, prices, keys, and the reserve and settle cycle of priced requests.',
         'Money is a JSON number of major units with at most 15 significant digits and 9 decimals.',
-        'POSTs that move money take an `Idempotency-Key`: the first answer is kept for 7 days and given again.',
+        'POSTs that move money, and those that make what could be there twice, take an `Idempotency-Key`: the first answer is kept for 7 days and given again.',
         'People with a JWT who belong to several organizations name one in `X-Org-Id`; platform admins name `org_id`.',
       ].join(' '),
     },

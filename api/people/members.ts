@@ -7,6 +7,7 @@ import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, member, permission } from '../http/access';
 import { id, listParts, name, search } from '../http/fields';
+import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { addMembers, newMember, newMembers, role, takeIn, withTeams } from './new-members';
 
@@ -52,7 +53,9 @@ export const memberRoutes = [
     access: managing,
     input: newMember,
     handler: addMember,
+    is_idempotent: true,
     is_recorded: true,
+    is_run_once: true,
     summary: 'Take in a new person by name, or a known one by user_id.',
     status: 201,
     answer: answers.member,
@@ -124,13 +127,13 @@ async function getMember({ db, principal }: Ctx, { id: named_id, user_id }: z.in
   return withTeams(db, org_id, await members.get(db, org_id, user_id));
 }
 
-async function addMember(
-  { db, principal }: Ctx,
-  { id: named_id, ...given }: z.infer<typeof newMember>,
-) {
-  const org_id = await actingOrg(db, principal, named_id);
-  const caller = await rights.lock(db, org_id, principal, 'org:members');
-  return takeIn(db, org_id, caller, given);
+async function addMember(ctx: Ctx, { id: named_id, ...given }: z.infer<typeof newMember>) {
+  const { principal } = ctx;
+  const org_id = await actingOrg(ctx.db, principal, named_id);
+  return once(ctx, org_id, async (db) => {
+    const caller = await rights.lock(db, org_id, principal, 'org:members');
+    return takeIn(db, org_id, caller, given);
+  });
 }
 
 async function renameMember(

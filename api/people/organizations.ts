@@ -5,6 +5,7 @@ import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, member, permission, platformAdmin } from '../http/access';
 import { currency, id, listParts, name, search, text } from '../http/fields';
+import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
 const one = z.strictObject({ id });
@@ -41,7 +42,9 @@ export const organizationRoutes = [
     access: platformAdmin,
     input: z.strictObject({ name, currency: currency.default('USD') }),
     handler: createOrganization,
+    is_idempotent: true,
     is_recorded: true,
+    is_run_once: true,
     summary: 'Make an organization with its wallet at 0.',
     status: 201,
     answer: answers.organization,
@@ -115,8 +118,8 @@ async function listOrganizations({ db }: Ctx, { q, status, ...request }: z.infer
   return { organizations: rows, ...rest };
 }
 
-function createOrganization({ db }: Ctx, input: { name: string; currency: string }) {
-  return organizations.create(db, input);
+function createOrganization(ctx: Ctx, input: { name: string; currency: string }) {
+  return once(ctx, null, (db) => organizations.create(db, input));
 }
 
 function suspend({ db }: Ctx, { id: org_id, reason }: z.infer<typeof suspension>) {

@@ -6,6 +6,7 @@ import * as answers from '../answers/budgets';
 import * as shared from '../answers/shared';
 import { actingOrg, ownOrg, permission } from '../http/access';
 import { currency, id, name, page, positiveAmount } from '../http/fields';
+import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
 const fields = {
@@ -45,7 +46,9 @@ export const approvalRuleRoutes = [
     access: billing,
     input: created,
     handler: create,
+    is_idempotent: true,
     is_recorded: true,
+    is_run_once: true,
     summary: 'Approve calls up to a cost, and up to a sum a day, without a person.',
     status: 201,
     answer: answers.approvalRule,
@@ -78,18 +81,21 @@ async function list({ db, principal }: Ctx, { org_id, ...rest }: z.infer<typeof 
   return { approval_rules: rows, ...envelope };
 }
 
-async function create({ db, principal }: Ctx, given: z.infer<typeof created>) {
-  const org_id = await actingOrg(db, principal, given.org_id);
-  await lock(db, org_id, principal, 'org:billing');
-  await walletSettings.requireCurrency(db, org_id, given.currency);
-  return rules.create(db, {
-    org_id,
-    name: given.name,
-    team_id: given.team_id,
-    max_per_call_nanos: given.max_per_call,
-    max_per_day_nanos: given.max_per_day,
-    source: given.source,
-    created_by: principal.user_id ?? principal.id,
+async function create(ctx: Ctx, given: z.infer<typeof created>) {
+  const { principal } = ctx;
+  const org_id = await actingOrg(ctx.db, principal, given.org_id);
+  return once(ctx, org_id, async (db) => {
+    await lock(db, org_id, principal, 'org:billing');
+    await walletSettings.requireCurrency(db, org_id, given.currency);
+    return rules.create(db, {
+      org_id,
+      name: given.name,
+      team_id: given.team_id,
+      max_per_call_nanos: given.max_per_call,
+      max_per_day_nanos: given.max_per_day,
+      source: given.source,
+      created_by: principal.user_id ?? principal.id,
+    });
   });
 }
 

@@ -4,6 +4,7 @@ import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
 import { controlPlane, ownOrg, permission } from '../http/access';
 import { amount, id } from '../http/fields';
+import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
 const MAX_VALUE = 9_000_000_000;
@@ -66,7 +67,9 @@ export const constraintRoutes = [
     access: writing,
     input: created,
     handler: create,
+    is_idempotent: true,
     is_recorded: true,
+    is_run_once: true,
     summary: 'Cap what an agent may cost or answer in an interval. The present window counts.',
     status: 201,
     answer: answers.constraint,
@@ -116,9 +119,9 @@ async function list({ db, principal }: Ctx, input: z.infer<typeof ofAgent>) {
   return { usage_constraints: await constraints.listStanding(db, input.id) };
 }
 
-async function create({ db, principal }: Ctx, { id: agent_id, ...given }: z.infer<typeof created>) {
-  const org_id = await constraints.orgOfAgent(db, agent_id, ownOrg(principal));
-  return constraints.create(db, { org_id, agent_id }, given);
+async function create(ctx: Ctx, { id: agent_id, ...given }: z.infer<typeof created>) {
+  const org_id = await constraints.orgOfAgent(ctx.db, agent_id, ownOrg(ctx.principal));
+  return once(ctx, org_id, (db) => constraints.create(db, { org_id, agent_id }, given));
 }
 
 async function update(

@@ -6,6 +6,7 @@ import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
 import { ownOrg, permission } from '../http/access';
 import { id, instant, listParts } from '../http/fields';
+import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 import { exportOwner, kindsField, makerOf, requireKinds, zone } from './export-rights';
 
@@ -33,7 +34,9 @@ export const exportScheduleRoutes = [
     access: billing,
     input: made,
     handler: make,
+    is_idempotent: true,
     is_recorded: true,
+    is_run_once: true,
     status: 201,
     summary: 'Export each day or month once it is over; a window that failed is repeated.',
     answer: answers.schedule,
@@ -61,13 +64,15 @@ export const exportScheduleRoutes = [
 ];
 
 async function make(ctx: Ctx, { org_id: named, from, ...given }: z.infer<typeof made>) {
-  const { db, principal } = ctx;
+  const { principal } = ctx;
   const org_id = await exportOwner(ctx, named);
   requireKinds(principal, given.kinds);
   const { destination_id = null } = given;
-  if (destination_id !== null) await destinations.requireUsable(db, destination_id, org_id);
   const wanted = { ...given, org_id, destination_id, from: from ?? new Date() };
-  return schedules.make(db, { ...wanted, ...makerOf(principal) });
+  return once(ctx, org_id, async (db) => {
+    if (destination_id !== null) await destinations.requireUsable(db, destination_id, org_id);
+    return schedules.make(db, { ...wanted, ...makerOf(principal) });
+  });
 }
 
 async function list(ctx: Ctx, { org_id: named, ...request }: z.infer<typeof listed>) {

@@ -83,3 +83,27 @@ test('a message waits for one replay at a time', async () => {
   expect((await replay()).status).toBe(200);
   await many(world.db, 'drop trigger not_now on notice_messages');
 });
+
+test('the secret of a webhook is shown to a repeat under its Idempotency-Key, and kept in no answer', async () => {
+  const { owner_key: key } = await makeTenant(world.db);
+  const id = randomUUID();
+  const body = { name: 'hook', channel: 'webhook', url: `${world.receiver_url}/hooks/kept` };
+  const headers = { 'idempotency-key': id };
+  const make = () => world.call('post', '/v1/notice-destinations', { key, body, headers });
+  const first = await make();
+  expect(first.status).toBe(201);
+  expect(first.body.secret).toMatch(/^whsec_/);
+  const again = await make();
+  expect([again.status, again.text]).toEqual([201, first.text]);
+  const [kept] = await many<{ text: string }>(
+    world.db,
+    'select k::text as text from idempotency_keys k where k.key = :id',
+    { id },
+  );
+  expect(kept?.text).toContain(first.body.id);
+  expect(kept?.text).not.toContain(first.body.secret);
+  expect(
+    (await world.call('delete', `/v1/notice-destinations/${first.body.id}`, { key })).status,
+  ).toBe(200);
+  expect((await make()).body.secret).toBeNull();
+});

@@ -41,7 +41,7 @@ export function RuleDialog({
     setPerDay(rule?.max_per_day ?? '');
     setSource(rule?.source ?? 'organization');
   }, [opened, rule]);
-  const submit = async () => {
+  const submit = async (idempotency_key: string) => {
     const body = {
       name: name.trim(),
       team_id,
@@ -50,7 +50,7 @@ export function RuleDialog({
       source,
     };
     if (rule) await call('PUT /api/approval-rules/:id', { names: { id: rule.id }, body });
-    else await call('POST /api/approval-rules', { body });
+    else await call('POST /api/approval-rules', { body, idempotency_key });
     void refresh('/api/approval-rules');
     notifications.show({ message: `The rule ${body.name} holds from now on.` });
     onClose();

@@ -69,6 +69,48 @@ test.each(money)(
   },
 );
 
+const ofOrganization = (path: string) => `/v1/organizations/${tenant.org_id}/${path}`;
+const schedule = { kinds: ['ledger'], every: 'month' };
+const cap = {
+  constraint_type: 'cost',
+  provider: 'openai',
+  model_pattern: '*',
+  max_value: 1,
+  interval: 'day',
+  enforcement_mode: 'reject',
+};
+const things: [table: string, path: () => string, body: object][] = [
+  [
+    'approval_rules',
+    () => '/v1/approval-rules',
+    { name: 'Small calls', max_per_call: 1, max_per_day: 20 },
+  ],
+  ['memberships', () => ofOrganization('members'), { name: 'Ann', role: 'member' }],
+  ['export_schedules', () => '/v1/export-schedules', schedule],
+  ['notice_destinations', () => '/v1/notice-destinations', { name: 'Mail', channel: 'email' }],
+  ['usage_constraints', () => `/v1/agents/${tenant.agent_id}/usage-constraints`, cap],
+  ['organizations', () => '/v1/admin/organizations', { name: 'Acme' }],
+];
+
+test.each(things)(
+  'a row of %s whose answer was lost is made once under its Idempotency-Key',
+  async (table, path, body) => {
+    const platform = await platformKey(db);
+    const key = table === 'organizations' ? platform : tenant.owner_key;
+    const count = async () => Number((await db(table).count())[0]?.count);
+    const before = await count();
+    const given = { id: randomUUID(), path: path(), key, body };
+    const first = await post(given);
+    expect(first.status).toBe(201);
+    const again = await post(given);
+    expect([again.status, again.text]).toEqual([201, first.text]);
+    expect(again.headers['idempotent-replayed']).toBe('true');
+    expect(await count()).toBe(before + 1);
+    expect((await post({ ...given, id: randomUUID() })).status).toBe(201);
+    expect(await count()).toBe(before + 2);
+  },
+);
+
 test('the admin route for credits replays too', async () => {
   const key = await platformKey(db);
   const body = { ...credit, org_id: tenant.org_id };
