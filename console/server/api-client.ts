@@ -78,8 +78,8 @@ export function createApiClient(api_url: string) {
       throw refusalOf(answer, said);
     },
     /**
-     * Throws `version_not_supported` before an API that is older than this console. Every answer
-     * says which API gave it, so a fitting one is asked once.
+     * Throws `version_not_supported` before an API that is older than this console, or newer than
+     * the next one. Every answer says which API gave it, so a fitting one is asked once.
      */
     async requireFit(): Promise<void> {
       const is_fit = checked !== undefined && fits(checked.version);
@@ -87,10 +87,12 @@ export function createApiClient(api_url: string) {
       if (checked === undefined || Date.now() - checked.at > UNFIT_MS)
         checked = { version: await versionOf(send), at: Date.now() };
       if (fits(checked.version)) return;
+      const upgrade = olderOf(checked.version);
+      const words = upgrade === 'api' ? 'upgrade the API first' : 'upgrade the console';
       throw new AppError(
         'version_not_supported',
-        `This console is ${API_VERSION} and the API ${checked.version}: upgrade the API first.`,
-        { extra: { api_version: checked.version, console_version: API_VERSION } },
+        `This console is ${API_VERSION} and the API ${checked.version}: ${words}.`,
+        { extra: { api_version: checked.version, console_version: API_VERSION, upgrade } },
       );
     },
     /** Throws 503 unless the API is ready and fits. */
@@ -115,14 +117,22 @@ async function versionOf(send: (question: Question) => Promise<Answer>): Promise
 export function fits(version: string): boolean {
   const row = rowOf(version);
   const own = /^\d+\.\d+/.exec(API_VERSION)?.[0] ?? '';
-  if (row === undefined) return isNewer(version);
+  if (row === undefined) return isNext(version);
   return (row.consoles as readonly string[]).includes(own);
 }
 
-function isNewer(version: string): boolean {
+function isNext(version: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number);
   const [own_major = 0, own_minor = 0] = API_VERSION.split('.').map(Number);
   return major === own_major && minor === own_minor + 1;
+}
+
+/** Which of the two is to be upgraded if they do not fit; an API without a version is no newer. */
+function olderOf(version: string): 'api' | 'console' {
+  const [major = 0, minor = 0] = version.split('.').map(Number);
+  const [own_major = 0, own_minor = 0] = API_VERSION.split('.').map(Number);
+  const is_newer = major > own_major || (major === own_major && minor > own_minor);
+  return is_newer ? 'console' : 'api';
 }
 
 async function jsonOf({ body }: Answer): Promise<unknown> {

@@ -115,10 +115,10 @@ async function asked(
       'unavailable',
       'The chat is not set up: name the gateway in CONSOLE_GATEWAY_URL.',
     );
+  await places.api.requireFit();
   const session = await cookies.read(ctx);
   if (session === undefined) throw signedOut();
   requireShown(ctx, session);
-  await places.api.requireFit();
   const person = await livingPerson(ctx, places, session);
   const kept = await cookies.readChat(ctx, session);
   if (kept !== undefined) {

@@ -49,12 +49,13 @@ export async function forward(
   ctx: Context,
   { api, cookies, trusted }: Forwarding,
 ): Promise<void> {
+  // Before anything else: whoever is signed out learns of it too, instead of a sign-in that fails.
+  await api.requireFit();
   const session = await cookies.read(ctx);
   // A cookie that this one cannot open may be of a key that the next instance knows already.
   if (session === undefined) throw signedOut();
   // Who is signed in is what a page asks to learn that it shows somebody else.
   if (row.path !== '/api/me') requireShown(ctx, session);
-  await api.requireFit();
   const body = row.method === 'get' ? undefined : await readObject(ctx);
   const gone = goneOf(ctx);
   const answer = await api.send({

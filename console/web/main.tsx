@@ -23,11 +23,12 @@ if (nonce) setNonce(nonce);
 for (const sign of ['pointerdown', 'pointermove', 'keydown', 'wheel', 'touchstart'])
   window.addEventListener(sign, noteSign, { passive: true, capture: true });
 
-// A session that has ended, or is another tab's by now: who is signed in is asked anew, which shows
-// the sign-in, or that it was changed, once. What was typed stays in its form until then.
+// A session that has ended, or is another tab's by now, and an API that does not fit any more: who
+// is signed in is asked anew, which shows the sign-in, that it was changed, or what to upgrade,
+// once. What was typed stays in its form until then.
 onRefusal(({ status, code }, path) => {
   const is_other = code === 'browser_not_allowed';
-  if ((status === 401 || is_other) && path !== '/api/me')
+  if ((status === 401 || status === 426 || is_other) && path !== '/api/me')
     void queries.invalidateQueries({ queryKey: ['/api/me'] });
 });
 

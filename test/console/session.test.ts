@@ -246,22 +246,29 @@ test('identity providers are asked for by words, and the one that is chosen by i
 });
 
 test.each([
-  ['1.4.9', 426],
-  ['1.5.0', 200],
-  ['1.5.7', 200],
-  ['1.6.0', 200],
-  ['1.7.0', 426],
-  ['2.0.0', 426],
-])('before an API %s pages are answered %i, in words', async (version, status) => {
-  const other = await startListener(version);
-  const before = await startConsole(other.url);
-  const answer = await before.ask('GET', '/api/session/issuers');
-  if (status === 426) {
-    expect(answer.status).toBe(426);
-    const { error } = await jsonOf(answer);
-    expect(error.message).toContain(`the API ${version}: upgrade the API first`);
-    // Nothing else was asked.
-    expect(other.heard.map(({ url }) => url)).toEqual(['/health']);
-  } else expect(answer.status).not.toBe(426);
-  await Promise.all([before.close(), other.close()]);
-});
+  ['1.4.9', 'api', 'upgrade the API first'],
+  ['1.5.0', undefined, ''],
+  ['1.5.7', undefined, ''],
+  ['1.6.0', undefined, ''],
+  ['1.7.0', 'console', 'upgrade the console'],
+  ['2.0.0', 'console', 'upgrade the console'],
+  ['0.9.0', 'api', 'upgrade the API first'],
+])(
+  'before an API %s it says what to upgrade, also to who is signed out: %s',
+  async (version, upgrade, words) => {
+    const other = await startListener(version);
+    const before = await startConsole(other.url);
+    // A page asks first who is signed in.
+    const answer = await before.ask('GET', '/api/me');
+    const forms = await before.ask('GET', '/api/session/issuers');
+    if (upgrade !== undefined) {
+      expect([answer.status, forms.status]).toEqual([426, 426]);
+      const { error } = await jsonOf(answer);
+      expect(error.message).toContain(`the API ${version}: ${words}.`);
+      expect(error).toMatchObject({ api_version: version, console_version: '1.5.0', upgrade });
+      // Nothing else was asked.
+      expect(other.heard.map(({ url }) => url)).toEqual(['/health']);
+    } else expect([answer.status, forms.status]).toEqual([401, 200]);
+    await Promise.all([before.close(), other.close()]);
+  },
+);

@@ -42,6 +42,11 @@ export class Refusal extends Error {
   }
 }
 
+/** True if the console and the API behind it do not go together: no page can be shown. */
+export function isUnfit(error: unknown): error is Refusal {
+  return error instanceof Refusal && error.status === 426;
+}
+
 /** Calls a route of the table. Throws a Refusal. */
 export function call<R extends Route>(route: R, given: Given<R> = {}): Promise<Answer<R>> {
   const [method = 'GET', path = '/'] = route.split(' ');

@@ -1,6 +1,5 @@
 import { Button, Center, Code, Stack, Text, Title } from '@mantine/core';
 import { Component, type ReactNode } from 'react';
-import { version } from '../base/addresses';
 import { AppLink } from '../parts/link';
 
 /** A screen that broke: says so, and offers what helps. */
@@ -46,24 +45,6 @@ export function NotFound() {
           There is no such page
         </Title>
         <AppLink to="/">Go home</AppLink>
-      </Stack>
-    </Center>
-  );
-}
-
-/** The one page before an API that is older than the console. */
-export function UpgradeFirst({ message }: { message: string }) {
-  return (
-    <Center mih="80vh" p="md">
-      <Stack align="center" ta="center" component="main">
-        <Title order={1} size="h2">
-          Upgrade the API first
-        </Title>
-        <Text>{message}</Text>
-        <Text c="dimmed">
-          The API goes before gateways, consoles and workers. This page is console {version}.
-        </Text>
-        <Button onClick={() => location.reload()}>Look again</Button>
       </Stack>
     </Center>
   );

@@ -3,12 +3,12 @@ import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
-import { Refusal, shownSince } from '../api/client';
+import { isUnfit, Refusal, shownSince } from '../api/client';
 import { Failure, Loading } from '../parts/states';
+import { UpgradeFirst } from '../parts/upgrade-first';
 import { type Me, meQuery } from '../session/me';
 import { OpenTickets } from '../tickets/open-tickets';
 import { Elsewhere, useOtherTabs } from './elsewhere';
-import { UpgradeFirst } from './errors';
 import { useLive } from './live';
 import { NotFresh, UnknownZone } from './not-fresh';
 import { OrgSwitcher } from './org-switcher';
@@ -19,8 +19,7 @@ import { UserMenu } from './user-menu';
 /** The frame around all screens of somebody who is signed in. */
 export function Shell() {
   const { data: me, error, refetch } = useQuery(meQuery);
-  if (error instanceof Refusal && error.status === 426)
-    return <UpgradeFirst message={error.message} />;
+  if (isUnfit(error)) return <UpgradeFirst refusal={error} />;
   const is_signed_out = error instanceof Refusal && error.status === 401;
   if (is_signed_out && me === undefined) return <GoToLogin />;
   // What was known stays on screen while the server is away for a moment.

@@ -1,11 +1,13 @@
 import { Alert, Button, Center, Paper, Stack, Text, Title } from '@mantine/core';
 import { useDocumentTitle } from '@mantine/hooks';
+import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
-import { send, showNext } from '../api/client';
+import { isUnfit, send, showNext } from '../api/client';
 import { queries } from '../api/queries';
 import { text, useFilters } from '../fields/filters';
-import { SignInForms, wordsOf } from '../session/sign-in-forms';
+import { UpgradeFirst } from '../parts/upgrade-first';
+import { issuersQuery, SignInForms, wordsOf } from '../session/sign-in-forms';
 
 const shape = { next: text, org: text, failed: text };
 
@@ -18,12 +20,14 @@ export function Login() {
   const [{ next = '/', org, failed }] = useFilters(shape);
   const [code] = useState(() => new URLSearchParams(location.hash.slice(1)).get('code'));
   const navigate = useNavigate();
+  const { error } = useQuery(issuersQuery(''));
   const go = () => {
     queries.clear();
     showNext(undefined);
     const page = /^\/(?![/\\])/.test(next) ? next : '/';
     void navigate({ href: page, replace: true });
   };
+  if (isUnfit(error)) return <UpgradeFirst refusal={error} />;
   return (
     <Center mih="100vh" p="md" component="main">
       <Paper withBorder p="lg" w={400} maw="100%">

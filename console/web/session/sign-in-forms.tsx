@@ -1,6 +1,6 @@
 import { Alert, Button, Divider, PasswordInput, Stack, Text, TextInput } from '@mantine/core';
 import { useDebouncedValue } from '@mantine/hooks';
-import { keepPreviousData, useQuery } from '@tanstack/react-query';
+import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { Refusal, send } from '../api/client';
 
@@ -12,6 +12,17 @@ interface Issuers {
 
 /** More than this are searched, not looked through. */
 const SHOWN_MAX = 10;
+
+/** The identity providers that somebody may sign in by; of many, those with these words. */
+export function issuersQuery(q: string) {
+  const path =
+    q === '' ? '/api/session/issuers' : `/api/session/issuers?q=${encodeURIComponent(q)}`;
+  return queryOptions({
+    queryKey: [path],
+    queryFn: ({ signal }) => send('GET', path, { signal }) as Promise<Issuers>,
+    staleTime: 300_000,
+  });
+}
 
 /** The ways to sign in: an identity provider, or an access key. */
 export function SignInForms({
@@ -26,14 +37,7 @@ export function SignInForms({
 }) {
   const [words, setWords] = useState('');
   const [q] = useDebouncedValue(words.trim(), 300);
-  const path =
-    q === '' ? '/api/session/issuers' : `/api/session/issuers?q=${encodeURIComponent(q)}`;
-  const { data, error } = useQuery({
-    queryKey: [path],
-    queryFn: ({ signal }) => send('GET', path, { signal }) as Promise<Issuers>,
-    staleTime: 300_000,
-    placeholderData: keepPreviousData,
-  });
+  const { data, error } = useQuery({ ...issuersQuery(q), placeholderData: keepPreviousData });
   const [problem, setProblem] = useState<string>();
   const begin = async (issuer_id: string) => {
     setProblem(undefined);

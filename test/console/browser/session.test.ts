@@ -155,3 +155,25 @@ test('a link to a file whose session has ended, or whose server is away, leaves 
   await other.context.close();
   await context.close();
 });
+
+test.each([
+  ['signed out', 'api', 'Upgrade the API first'],
+  ['at work', 'console', 'Upgrade the console'],
+])(
+  'before an API that does not fit, whoever is %s is told what to upgrade: the %s',
+  async (where, upgrade, title) => {
+    const at_work = where === 'at work';
+    const { page, context } = await visit(browser, at_work ? { role: 'owner' } : {});
+    if (at_work) {
+      await page.goto('/keys');
+      await page.getByRole('button', { name: 'New key' }).waitFor();
+    }
+    const error = { code: 'version_not_supported', message: 'They do not fit.', upgrade };
+    await page.route('**/api/**', (route) => route.fulfill({ status: 426, json: { error } }));
+    if (at_work) await page.getByRole('link', { name: 'Spend' }).click();
+    else await page.goto('/login');
+    await page.getByRole('heading', { name: title }).waitFor();
+    expect(await page.getByLabel('Access key or one-time code').count()).toBe(0);
+    await context.close();
+  },
+);
