@@ -9,10 +9,11 @@ import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, LoadingRows } from '../parts/states';
 import { timeText } from '../parts/time';
-import { decidesTickets, ledTeams, type Me, may, useMe, useZone } from '../session/me';
+import { decidesTickets, ledTeams, type Me, may, meQuery, useMe, useZone } from '../session/me';
 import { openTickets } from '../tickets/open-tickets';
 import { useBank } from '../wallets/bank';
 import { emptyAt, perDay, spentOn, whoseSpending } from '../wallets/pace';
+import { payersOf } from '../wallets/payers';
 
 const DAYS = 7;
 
@@ -65,43 +66,36 @@ function NoOrganization() {
   );
 }
 
-const owners = [
-  ['user', 'user_balance', 'You'],
-  ['team', 'team_balance', 'Your team'],
-  ['organization', 'org_balance', 'The organization'],
-] as const;
-
 function Payer() {
   const { data, error } = useQuery({
     ...reading('GET /api/wallets/balance'),
     refetchInterval: 30_000,
   });
+  // Says what each team of the viewer has.
+  const { data: me } = useQuery({ ...meQuery, refetchInterval: 30_000 });
+  const payers = data && me && payersOf(me, data);
   if (error && data === undefined) return <Failure error={error} />;
   return (
     <Card withBorder component="section">
       <Title order={2} size="h4">
         What pays for your calls
       </Title>
-      {data === undefined ? (
+      {data === undefined || payers === undefined ? (
         <LoadingRows />
       ) : (
         <Stack gap="xs" mt="xs">
-          <Money
-            amount={data.effective_available_balance}
-            currency={data.currency}
-            size="2rem"
-            fw={700}
-          />
+          {payers.payer ? (
+            <Money amount={payers.payer.amount} currency={data.currency} size="2rem" fw={700} />
+          ) : (
+            <Text>It depends on the team of the key.</Text>
+          )}
           <List listStyleType="none">
-            {owners.map(([type, name, words]) => {
-              const is_payer = data.effective_wallet_owner_type === type;
-              return (
-                <List.Item key={type} fw={is_payer ? 700 : 400}>
-                  {words}: <Money amount={data[name]} currency={data.currency} />
-                  {is_payer && ', which pays now'}
-                </List.Item>
-              );
-            })}
+            {payers.rows.map(({ id, words, amount, pays }) => (
+              <List.Item key={id} fw={pays ? 700 : 400}>
+                {words}: <Money amount={amount} currency={data.currency} />
+                {pays && `, which pays ${pays}`}
+              </List.Item>
+            ))}
           </List>
           <Group>
             <LinkButton to="/top-up" size="xs">
@@ -209,7 +203,8 @@ function Lasts() {
   const me = useMe();
   const from = useFirstDay();
   const { data: balance } = useQuery(reading('GET /api/wallets/balance'));
-  const payer = balance?.effective_wallet_owner_type ?? 'team';
+  const paying = balance && payersOf(me, balance).payer;
+  const payer = paying?.type ?? 'team';
   const whose = whoseSpending(payer, {
     user_id: me.user?.user_id ?? null,
     sees_all: may(me, 'org:billing'),
@@ -220,7 +215,7 @@ function Lasts() {
   });
   if (whose === undefined || payer === 'team' || data === undefined || isPlaceholderData)
     return null;
-  const left = balance?.effective_available_balance ?? 0;
+  const left = paying?.amount ?? 0;
   // A wallet that paid nothing for days is spent at the pace of the days since.
   const first = data.buckets.find(({ cost }) => cost > 0)?.start ?? data.from;
   const since_ms = Date.parse(first);
