@@ -31,9 +31,13 @@ const RETRY_MAX_MS = 15_000;
 /** The API says each 5 s that it is there; without a word for so long the connection is dead. */
 const SILENT_MS = 15_000;
 
-/** Keeps what is shown up to date while the shell is on screen. */
-export function useLive(): void {
+/**
+ * Keeps what is shown up to date while the shell is on screen. A tab that shows something of
+ * another session than its browser's leaves the lock to one that does not.
+ */
+export function useLive(is_elsewhere: boolean): void {
   useEffect(() => {
+    if (is_elsewhere) return;
     const stop = new AbortController();
     const channel = new BroadcastChannel('svc-events');
     const place = { last_id: '' };
@@ -67,7 +71,7 @@ export function useLive(): void {
       window.clearTimeout(timer);
       channel.close();
     };
-  }, []);
+  }, [is_elsewhere]);
 }
 
 async function follow(
@@ -79,6 +83,8 @@ async function follow(
   while (!stop.aborted) {
     const began = performance.now();
     const status = await read(stop, place, tell).catch(() => 0);
+    // The lock is the next tab's at once.
+    if (stop.aborted) return;
     // 422: an operator who looks at no organization.
     if (status === 403 || status === 422) return;
     // The event is not kept any more: begin with what is new, after a look at everything.

@@ -35,7 +35,7 @@ export function Shell() {
   const is_elsewhere = shown.user_id !== now.user_id || shown.org_id !== now.org_id;
   return (
     <>
-      <Frame me={me} key={shown.org_id} />
+      <Frame me={me} is_elsewhere={is_elsewhere} key={shown.org_id} />
       {is_signed_out && <SignInAgain me={me} />}
       {is_elsewhere && !is_signed_out && <Elsewhere />}
     </>
@@ -53,8 +53,8 @@ function GoToLogin() {
   return <Loading />;
 }
 
-function Frame({ me }: { me: Me }) {
-  useLive();
+function Frame({ me, is_elsewhere }: { me: Me; is_elsewhere: boolean }) {
+  useLive(is_elsewhere);
   useOtherTabs();
   const [is_open, { toggle, close }] = useDisclosure();
   const { pathname } = useLocation();

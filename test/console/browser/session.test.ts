@@ -177,3 +177,20 @@ test.each([
     await context.close();
   },
 );
+
+test('a tab whose browser signed in as somebody else leaves the stream of events to one that has not', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  const begun = page.waitForRequest('**/api/events/stream');
+  await page.goto('/keys');
+  await begun;
+  const other = await context.newPage();
+  await other.goto('/login');
+  expect(await signIn(other, 'billing_admin')).toBe(204);
+  const taken = other.waitForRequest('**/api/events/stream');
+  await other.goto('/');
+  await page.getByRole('dialog', { name: 'You have signed in elsewhere' }).waitFor();
+  expect((await taken).headers()['x-svc-console-user']).not.toBe(
+    (await begun).headers()['x-svc-console-user'],
+  );
+  await context.close();
+});
