@@ -1,9 +1,8 @@
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
 import { send } from '../api/client';
-import { queries } from '../api/queries';
-import { forgetTab } from '../base/storage';
 import { act } from '../parts/act';
 import type { Me } from '../session/me';
+import { leaveEverywhere } from './elsewhere';
 
 const schemes = [
   ['auto', 'As the system'],
@@ -48,7 +47,5 @@ export function UserMenu({ me }: { me: Me }) {
 
 async function signOut(): Promise<void> {
   await send('DELETE', '/api/session');
-  queries.clear();
-  forgetTab();
-  location.assign('/login');
+  leaveEverywhere();
 }

@@ -68,6 +68,18 @@ test('signing out ends the session at the API: a copy of the cookie is worth not
   await context.close();
 });
 
+test('signing out empties the other tabs of the browser too', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  const other = await context.newPage();
+  await other.goto('/wallets');
+  await other.getByRole('heading', { name: 'Wallets' }).waitFor();
+  await page.getByRole('button', { name: 'Olivia Owner' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await Promise.all([page.waitForURL('**/login'), other.waitForURL('**/login')]);
+  expect(await other.getByRole('heading', { name: 'Wallets' }).count()).toBe(0);
+  await context.close();
+});
+
 test('an operator signs in by the platform key, chooses an organization, and leaves no key behind', async () => {
   const { page, context } = await visit(browser, { role: 'platform_admin' });
   await page.getByRole('button', { name: 'Choose an organization' }).click();
