@@ -12,6 +12,7 @@ import { LinkButton } from '../parts/link';
 import { inputDigits, Money, moneyText } from '../parts/money';
 import { Countdown, Time } from '../parts/time';
 import { rememberCheckout } from '../payments/checkouts';
+import { obstacle } from '../payments/obstacle';
 import type { LeftTicket } from './conversation';
 import type { HeldTicket } from './message';
 
@@ -19,7 +20,8 @@ import type { HeldTicket } from './message';
 export function Held({ ticket, onStop }: { ticket: HeldTicket; onStop: () => void }) {
   const [is_paying, setPaying] = useState(false);
   const { data: settings } = useQuery(reading('GET /api/chat/payments/options'));
-  const may_pay = settings?.may_top_up === true && settings.payment_provider_configured;
+  const may_pay =
+    settings !== undefined && obstacle(settings, location.origin, 'organization') === undefined;
   return (
     <Alert color="yellow" title="Your message waits for money" role="status">
       <Text size="sm">
@@ -127,11 +129,12 @@ function TopUpHere({
         surface: 'chat',
         target_wallet_owner_type: 'organization',
         return_url: `${location.origin}/top-up/return`,
-        cancel_url: `${location.origin}/chat`,
+        // The key is the same at each try, as the body has to be.
+        cancel_url: `${location.origin}/chat?canceled=${idempotency_key}`,
       },
       idempotency_key,
     });
-    rememberCheckout(made);
+    rememberCheckout(made, idempotency_key);
     location.assign(made.approval_url);
   };
   return (

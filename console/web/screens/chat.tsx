@@ -8,18 +8,27 @@ import type { Speaker } from '../chat/kept';
 import { Said } from '../chat/said';
 import { useChat } from '../chat/use-chat';
 import { refusalWords } from '../chat/words';
+import { text, useFilters } from '../fields/filters';
 import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Loading } from '../parts/states';
 import { useMe } from '../session/me';
+import { giveUp } from './top-up';
 
 // The list of models does not say what each is for; these names do.
 const no_chat = /embed|moderation|tts|whisper|transcribe|realtime|dall-e|image|rerank/i;
 
+const shape = { canceled: text };
+
 /** A small chat: by a short-lived key of the person's own, with the cost of each answer. */
 export function Chat() {
   const me = useMe();
+  // A checkout that was left, of a message that waits.
+  const [{ canceled }] = useFilters(shape);
+  useEffect(() => {
+    if (canceled !== undefined) void giveUp(canceled);
+  }, [canceled]);
   const { data, error } = useQuery({
     queryKey: ['/api/chat/models'],
     queryFn: ({ signal }) =>

@@ -13,6 +13,7 @@ import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { markedCheckout, rememberCheckout } from '../payments/checkouts';
 import { firstAmount, leftWords } from '../payments/top-up';
+import { obstacle } from '../payments/obstacle';
 import { type Me, may, useMe } from '../session/me';
 import { wordsOf } from '../session/sign-in-forms';
 
@@ -35,7 +36,7 @@ export function TopUp() {
       </Page>
     );
   if (data === undefined) return <Loading />;
-  const why_not = obstacle(data);
+  const why_not = obstacle(data, location.origin);
   return (
     <Page title="Top up" about="You pay at the payment provider and come back here.">
       {canceled && <LeftCheckout key={canceled} mark={canceled} />}
@@ -83,24 +84,12 @@ function LeftCheckout({ mark }: { mark: string }) {
 }
 
 /** Ends the checkout that was left, so that nobody pays it later and it takes no place. */
-async function giveUp(mark: string): Promise<void> {
+export async function giveUp(mark: string): Promise<void> {
   const id = markedCheckout(mark);
   if (id === undefined) return;
   // One that is paid or over by now stays as it is: the server says which.
   await call('POST /api/payments/sessions/:id/cancel', { names: { id } }).catch(() => undefined);
   void refresh('/api/payments');
-}
-
-function obstacle(settings: Settings): string | undefined {
-  if (!settings.payment_provider_configured)
-    return 'No payment provider is set up. An operator of the platform does that under Payments, Providers.';
-  if (!settings.currency_supported_by_active_provider)
-    return `The payment provider does not take ${settings.currency}.`;
-  if (!settings.may_top_up)
-    return 'Only billing admins of this organization may top up. Ask one of them.';
-  if (!settings.return_origins.includes(location.origin))
-    return `Buyers may not be sent back to ${location.origin}. A billing admin adds it under Settings, Top-ups.`;
-  return undefined;
 }
 
 /** The screen on which the viewer mends what is in the way, if they may. */
