@@ -7,6 +7,7 @@ import { roundedUp } from '../base/decimals';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { text, useFilters } from '../fields/filters';
+import { TeamSelect } from '../fields/team-select';
 import { AppLink } from '../parts/link';
 import { inputDigits, Money, moneyText } from '../parts/money';
 import { Page } from '../parts/page';
@@ -137,20 +138,22 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
   const [problem, setProblem] = useState<string>();
   const [is_busy, setBusy] = useState(false);
   const key = useRef(intentKey());
+  const [team_id, setTeam] = useState<string | null>(null);
+  const owner = ownerOf(target, team_id);
   const typed = typedNumber(amount);
   const is_fit =
     typed !== undefined &&
     typed >= min &&
     typed <= max &&
     roundedUp(typed, inputDigits(currency)) === typed;
-  const is_ready = is_fit && target !== null;
+  const is_ready = is_fit && owner !== null;
   const submit = async (event: FormEvent) => {
     event.preventDefault();
     if (!is_ready || is_busy || typed === undefined) return;
     setBusy(true);
     setProblem(undefined);
     try {
-      location.assign(await begin(typed, target ?? '', key.current));
+      location.assign(await begin(typed, owner ?? '', key.current));
     } catch (refusal) {
       if (isOther(refusal) || isReused(refusal)) key.current = intentKey();
       setProblem(
@@ -185,13 +188,30 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
           digits={inputDigits(currency)}
           error={typed !== undefined && !is_fit ? 'This is outside what is allowed.' : undefined}
         />
-        <Select
-          label="Into the wallet of"
-          data={targets}
-          value={target}
-          onChange={setTarget}
-          allowDeselect={false}
-        />
+        {targets.length === 0 ? (
+          <Alert color="yellow" title="No wallet here is yours to top up">
+            {settings.topup_target_scopes.includes('team')
+              ? 'Wallets of teams may be topped up, and you are in no team. Ask an admin to take you into one, or a billing admin to top up.'
+              : 'Only people top up here, each their own wallet.'}
+          </Alert>
+        ) : (
+          <Select
+            label="Into the wallet of"
+            data={targets}
+            value={target}
+            onChange={setTarget}
+            allowDeselect={false}
+          />
+        )}
+        {target === ANY_TEAM && (
+          <TeamSelect
+            label="Which team"
+            placeholder="Search by name"
+            none="No team"
+            value={team_id}
+            onChange={setTeam}
+          />
+        )}
         {problem && (
           <Alert color="red" role="alert">
             {problem}
@@ -231,5 +251,16 @@ function targetsOf({ topup_target_scopes: scopes }: Settings, me: Me) {
     for (const { team_id, name } of here?.teams ?? [])
       all.push({ value: `team ${team_id}`, label: `the team ${name}` });
   if (scopes.includes('user') && me.user !== null) all.push({ value: 'user', label: 'yourself' });
+  // Who bills may name each team.
+  if (scopes.includes('team') && may(me, 'org:billing'))
+    all.push({ value: ANY_TEAM, label: 'a team' });
   return all;
+}
+
+const ANY_TEAM = 'team';
+
+/** The wallet that is chosen; null while no team is. */
+function ownerOf(target: string | null, team_id: string | null): string | null {
+  if (target !== ANY_TEAM) return target;
+  return team_id === null ? null : `team ${team_id}`;
 }

@@ -152,6 +152,22 @@ test('a billing admin lets buyers come back to this console, and sets what may b
   await context.close();
 });
 
+test('only teams may be topped up: who bills names any, and who is in none reads why not', async () => {
+  const org = await makeOrganization('Teams alone', 1);
+  const { billing_admin, member } = org.keys;
+  await api(billing_admin, 'PUT', '/v1/payments/settings', { topup_target_scopes: ['team'] });
+  const settings = `/v1/admin/organizations/${org.id}/wallet-settings`;
+  await api(demo().keys.platform_admin, 'PUT', settings, { wallet_user_topup_enabled: true });
+  const visitor = await visit(browser, { access_key: billing_admin });
+  await visitor.page.goto('/top-up');
+  await visitor.page.getByRole('combobox', { name: 'Which team' }).waitFor();
+  await visitor.context.close();
+  const { page, context } = await visit(browser, { access_key: member });
+  await page.goto('/top-up');
+  await page.getByText('No wallet here is yours to top up').waitFor();
+  await context.close();
+});
+
 test('an operator chooses the payment provider, and no secret comes back', async () => {
   await useProvider('payment_provider_a');
   const { page, context, complaints } = await visit(browser, { role: 'platform_admin' });
