@@ -3,11 +3,11 @@ import { useDebouncedCallback } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
-import { reading, refresh } from '../api/queries';
+import { reading, refresh, refusedText } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
-import { useMe } from '../session/me';
+import { may, useMe } from '../session/me';
 
 export type Budget = Extract<Answer<'GET /api/budgets'>, { next: unknown }>['budgets'][number];
 type OwnerType = Budget['owner_type'];
@@ -43,6 +43,7 @@ export function BudgetDialog({
   currency: string;
   onClose: () => void;
 }) {
+  const me = useMe();
   const [owner_type, setType] = useState<OwnerType>('team');
   const [owner_id, setOwner] = useState<string | null>(null);
   const [limit, setLimit] = useState<number | string>('');
@@ -83,7 +84,7 @@ export function BudgetDialog({
         <>
           <Select
             label="It counts the calls of"
-            data={owners}
+            data={may(me, 'tokens:write') ? owners : owners.filter(({ value }) => value !== 'key')}
             value={owner_type}
             onChange={(value) => {
               setType((value ?? 'team') as OwnerType);
@@ -157,6 +158,7 @@ function OwnerSelect({
     ...reading('GET /api/keys', { query: { ...asked, status: 'active', type: 'gateway' } }),
     enabled: owner_type === 'key',
   });
+  const { error } = { team: teams, user: people, key: keys }[owner_type];
   const found = {
     team: teams.data?.teams.map((one) => ({ value: one.id, label: one.name })),
     user: people.data?.members.map((one) => ({ value: one.user_id, label: one.name })),
@@ -172,8 +174,8 @@ function OwnerSelect({
       onSearchChange={search}
       filter={({ options }) => options}
       searchable
-      nothingFoundMessage="Nothing has this name"
-      error={keys.error ? 'You may not see keys.' : undefined}
+      nothingFoundMessage={found === undefined ? 'Not read yet' : 'Nothing has this name'}
+      error={error ? refusedText(error) : undefined}
       required
     />
   );

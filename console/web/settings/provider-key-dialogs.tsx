@@ -3,7 +3,7 @@ import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
-import { reading, refresh } from '../api/queries';
+import { reading, refresh, refusedText } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
@@ -83,7 +83,7 @@ export function AddProviderKey({ opened, onClose }: { opened: boolean; onClose: 
   const [key, setKey] = useState('');
   const [factor, setFactor] = useState<number | string>('');
   const [own_keys, setOwnKeys] = useState<OwnKeys>('only');
-  const { data: prices } = useQuery({ ...reading('GET /api/prices'), enabled: opened });
+  const { data: prices, error } = useQuery({ ...reading('GET /api/prices'), enabled: opened });
   useEffect(() => {
     // Nothing of a key stays behind in the page.
     setKey('');
@@ -122,6 +122,7 @@ export function AddProviderKey({ opened, onClose }: { opened: boolean; onClose: 
         data={providers}
         value={provider}
         onChange={setProvider}
+        error={error && prices === undefined ? refusedText(error) : undefined}
         searchable
         data-autofocus
         required

@@ -157,3 +157,19 @@ test('an admin lets members make keys, which opens the chat to them', async () =
   await context.close();
   await member.context.close();
 });
+
+test('a budget of a key is offered to who may see keys, and a list that is not read says why', async () => {
+  const { page, context } = await visit(browser, { role: 'billing_admin' });
+  const error = { code: 'internal_error', message: 'Something is broken.' };
+  await page.route('**/api/organizations/*/teams?**', (route) =>
+    route.fulfill({ status: 500, json: { error } }),
+  );
+  await page.goto('/settings?tab=budgets');
+  await page.getByRole('button', { name: 'New budget' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByText('Something is broken.').waitFor();
+  await form.getByRole('combobox', { name: 'It counts the calls of' }).click();
+  await page.getByRole('option', { name: 'a person' }).waitFor();
+  expect(await page.getByRole('option', { name: 'a key' }).count()).toBe(0);
+  await context.close();
+});
