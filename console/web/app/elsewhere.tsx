@@ -1,12 +1,8 @@
 import { Button, Text } from '@mantine/core';
 import { useEffect } from 'react';
 import { queries } from '../api/queries';
-import { forgetTab } from '../base/storage';
 import { Dialog } from '../parts/dialog';
-
-type Told = 'begun' | 'signed-out';
-
-const openChannel = () => new BroadcastChannel('svc-session');
+import { leave, openSessionChannel, type Told } from '../session/leave';
 
 /**
  * Tells the other tabs of this browser that a page was begun here, and looks anew who is signed in
@@ -14,7 +10,7 @@ const openChannel = () => new BroadcastChannel('svc-session');
  */
 export function useOtherTabs(): void {
   useEffect(() => {
-    const channel = openChannel();
+    const channel = openSessionChannel();
     channel.onmessage = ({ data }: MessageEvent<Told>) => {
       if (data === 'signed-out') leave();
       else void queries.invalidateQueries({ queryKey: ['/api/me'] });
@@ -22,20 +18,6 @@ export function useOtherTabs(): void {
     channel.postMessage('begun' satisfies Told);
     return () => channel.close();
   }, []);
-}
-
-/** Leaves this tab and the other ones of this browser with nothing of who was signed in. */
-export function leaveEverywhere(): void {
-  const channel = openChannel();
-  channel.postMessage('signed-out' satisfies Told);
-  channel.close();
-  leave();
-}
-
-function leave(): void {
-  queries.clear();
-  forgetTab();
-  location.assign('/login');
 }
 
 /** Over a page that shows another person or organization than this browser is signed in to now. */

@@ -1,8 +1,8 @@
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
 import { send } from '../api/client';
 import { act } from '../parts/act';
+import { leaveEverywhere } from '../session/leave';
 import type { Me } from '../session/me';
-import { leaveEverywhere } from './elsewhere';
 
 const schemes = [
   ['auto', 'As the system'],

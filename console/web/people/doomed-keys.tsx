@@ -6,11 +6,14 @@ import { may, useMe } from '../session/me';
 
 const SHOWN = 50;
 
-/** Whose keys end: all of a team or an agent, or all of a person and those that the person made. */
+/**
+ * Whose keys end: all of a team or an agent, a person's own for a team, or all of a person and
+ * those that the person made.
+ */
 export type KeysOf =
-  | { team_id: string }
+  | { team_id: string; user_id?: string }
   | { agent_id: string }
-  | { user_id: string; with_made?: boolean };
+  | { user_id: string; with_made: true };
 
 /**
  * The keys that end with a team, an agent or a person, before anybody presses. They are read with
@@ -20,10 +23,7 @@ export function DoomedKeys({ of }: { of: KeysOf }) {
   const me = useMe();
   const is_seen = may(me, 'tokens:write');
   const asked = { status: 'active', per_page: SHOWN, cursor: 'first' } as const;
-  const filters =
-    'user_id' in of
-      ? [{ user_id: of.user_id }, ...(of.with_made ? [{ created_by: of.user_id }] : [])]
-      : [of];
+  const filters = 'with_made' in of ? [{ user_id: of.user_id }, { created_by: of.user_id }] : [of];
   const found = useQueries({
     queries: filters.map((filter) => ({
       ...reading('GET /api/keys', { query: { ...asked, ...filter } }),

@@ -129,6 +129,7 @@ function Inside({ team }: { team: Team }) {
     team.archived_at === null && (may(me, 'org:billing') || ledTeams(me).includes(team.id));
   const [cursor, setCursor] = useState<string>();
   const [move, setMove] = useState<TeamMove>();
+  const [taken, setTaken] = useState<Taken>();
   const query = useQuery(
     reading('GET /api/organizations/:id/teams/:team_id/members', {
       names: { id, team_id: team.id },
@@ -182,8 +183,8 @@ function Inside({ team }: { team: Team }) {
                       <Button
                         size="compact-sm"
                         variant="default"
-                        aria-label={`Take out ${name}; revokes their keys for this team`}
-                        onClick={() => change(() => call(`DELETE ${one}`, { names: at(user_id) }))}
+                        aria-label={`Take out ${name}`}
+                        onClick={() => setTaken({ user_id, name })}
                       >
                         Take out
                       </Button>
@@ -195,6 +196,7 @@ function Inside({ team }: { team: Team }) {
         }
       />
       <TeamMoney team={team} move={move} onClose={() => setMove(undefined)} />
+      <TakeOut team={team} member={taken} onClose={() => setTaken(undefined)} />
       {is_manager && (
         <Text size="sm" c="dimmed">
           Whoever is taken out loses their keys for this team. Its admins move its money and decide
@@ -202,6 +204,50 @@ function Inside({ team }: { team: Team }) {
         </Text>
       )}
     </Stack>
+  );
+}
+
+interface Taken {
+  user_id: string;
+  name: string;
+}
+
+/** Takes a member out of the team, after it was said which keys end. */
+function TakeOut({
+  team,
+  member,
+  onClose,
+}: {
+  team: Team;
+  member: Taken | undefined;
+  onClose: () => void;
+}) {
+  const id = useMe().acting_org ?? '';
+  const [last, setLast] = useState(member);
+  useEffect(() => {
+    if (member !== undefined) setLast(member);
+  }, [member]);
+  const submit = async () => {
+    if (member === undefined) return;
+    await call('DELETE /api/organizations/:id/teams/:team_id/members/:user_id', {
+      names: { id, team_id: team.id, user_id: member.user_id },
+    });
+    void refresh(TEAMS, '/api/organizations/:id/members', '/api/keys');
+    notifications.show({ message: `${member.name} is not in ${team.name} any more.` });
+    onClose();
+  };
+  return (
+    <FormModal
+      title={`Take ${(member ?? last)?.name ?? ''} out of ${team.name}`}
+      opened={member !== undefined}
+      onClose={onClose}
+      submit={submit}
+      label="Take out"
+      is_dangerous
+    >
+      <Text>Calls under way finish. All keys that they have for this team end:</Text>
+      {member && <DoomedKeys of={{ team_id: team.id, user_id: member.user_id }} />}
+    </FormModal>
   );
 }
 

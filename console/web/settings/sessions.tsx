@@ -2,8 +2,7 @@ import { Button, Group, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, call, send } from '../api/client';
-import { queries, reading, refresh } from '../api/queries';
-import { forgetTab } from '../base/storage';
+import { reading, refresh } from '../api/queries';
 import { act } from '../parts/act';
 import { State } from '../parts/badge';
 import { DataTable } from '../parts/data-table';
@@ -11,6 +10,7 @@ import { FormModal } from '../parts/form-modal';
 import { listed } from '../parts/lists';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
+import { leaveEverywhere } from '../session/leave';
 import { useMe } from '../session/me';
 
 type Session = Answer<'GET /api/sessions'>['sessions'][number];
@@ -101,7 +101,5 @@ async function signOutEverywhere(): Promise<void> {
   await call('DELETE /api/sessions');
   // The session is over; this takes its cookie away.
   await send('DELETE', '/api/session');
-  queries.clear();
-  forgetTab();
-  location.assign('/login');
+  leaveEverywhere();
 }

@@ -12,7 +12,7 @@ afterAll(() => browser.close());
 const owner = () => process.env.SVC_CONSOLE_OWNER_KEY as string;
 
 /** A living gateway key of a person or a team; its name. */
-async function keyOf(of: { user_id: string } | { team_id: string }): Promise<string> {
+async function keyOf(of: { user_id?: string; team_id?: string }): Promise<string> {
   const name = `doomed ${Math.round(performance.now() * 1_000)}`;
   await api(owner(), 'POST', '/v1/tokens', { name, token_type: 'gateway', ...of });
   return name;
@@ -106,6 +106,33 @@ test('a team is made, gets an admin, and is archived with its keys', async () =>
   await form.getByRole('button', { name: 'Archive' }).click();
   await row.waitFor({ state: 'detached' });
   expect(await statusOf(key)).toBe('revoked');
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('whoever is taken out of a team loses their keys for it, which are shown first', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  const { organization_id } = demo();
+  const at = `/v1/organizations/${organization_id}`;
+  const name = `Leavers ${Date.now()}`;
+  const team = await api<{ id: string }>(owner(), 'POST', `${at}/teams`, { name });
+  const person = await api<{ user_id: string }>(owner(), 'POST', `${at}/members`, {
+    name: 'Lea Leaver',
+  });
+  const of = { user_id: person.user_id };
+  await api(owner(), 'POST', `${at}/teams/${team.id}/members`, of);
+  const own = await keyOf({ ...of, team_id: team.id });
+  const other = await keyOf(of);
+  await page.goto(`/people?tab=teams&q=${encodeURIComponent(name)}`);
+  await page.getByRole('button', { name: `Members of ${name}` }).click();
+  await page.getByRole('button', { name: 'Take out Lea Leaver' }).click();
+  const form = page.getByRole('dialog', { name: `Take Lea Leaver out of ${name}` });
+  await form.getByText(own).waitFor();
+  expect(await form.getByText(other).count()).toBe(0);
+  expect(await statusOf(own)).toBe('active');
+  await form.getByRole('button', { name: 'Take out' }).click();
+  await form.waitFor({ state: 'detached' });
+  expect([await statusOf(own), await statusOf(other)]).toEqual(['revoked', 'active']);
   expect(complaints).toEqual([]);
   await context.close();
 });
