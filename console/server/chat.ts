@@ -90,12 +90,15 @@ export async function forgetChatKey(ctx: Context, places: ChatPlaces): Promise<v
 /** Ends the key of a session's chat at the API, if it has one that lives. */
 export async function endChatKey(ctx: Context, places: Forwarding, session: Session) {
   const chat = await places.cookies.readChat(ctx, session);
-  if (chat === undefined) return;
-  await places.api
+  if (chat !== undefined) await endKey(ctx, places, session, chat.name);
+}
+
+async function endKey(ctx: Context, { api, trusted }: Forwarding, { key }: Session, name: string) {
+  await api
     .ask({
       method: 'DELETE',
-      path: `/v1/me/keys/${encodeURIComponent(chat.name)}`,
-      headers: { ...headersOf(ctx, places.trusted), authorization: `Bearer ${session.key}` },
+      path: `/v1/me/keys/${encodeURIComponent(name)}`,
+      headers: { ...headersOf(ctx, trusted), authorization: `Bearer ${key}` },
     })
     .catch((error) => {
       // It, or the session, has ended already.
@@ -141,16 +144,44 @@ async function livingPerson(ctx: Context, places: ChatPlaces, { key }: Session):
   return (await places.api.ask({ method: 'GET', path: '/v1/me', headers })) as unknown as Person;
 }
 
+const isChatName = (name: string) => /^chat of \d{4}-\d\d-\d\d, [0-9a-f]{8}$/.test(name);
+
+/**
+ * Ends the keys of chats whose session has ended by itself, as nobody signed out of it: each takes
+ * the place of a key that the person may have. A chat's key ends at the moment of its session's
+ * end, by which the session is known.
+ */
+async function endLeftKeys(ctx: Context, places: Forwarding, session: Session): Promise<void> {
+  const ask = (path: string) =>
+    places.api.ask({
+      method: 'GET',
+      path,
+      headers: { ...headersOf(ctx, places.trusted), authorization: `Bearer ${session.key}` },
+    });
+  const { tokens } = await ask('/v1/me/keys?q=chat%20of&status=active&per_page=100');
+  const keys = tokens as { name: string; expires_at: string | null }[];
+  const of_chats = keys.filter(({ name }) => isChatName(name));
+  if (of_chats.length === 0) return;
+  const { sessions } = await ask('/v1/sessions');
+  const living = new Set(
+    (sessions as { expires_at: string }[]).map(({ expires_at }) => Date.parse(expires_at)),
+  );
+  for (const { name, expires_at } of of_chats)
+    if (expires_at !== null && !living.has(Date.parse(expires_at)))
+      await endKey(ctx, places, session, name);
+}
+
 /**
  * Makes a key for the person: as a member may, else by the right to manage keys. Throws 403 if
  * neither allows it, and asks the API for nothing that it would refuse.
  */
 async function makeKey(
   ctx: Context,
-  { api, trusted }: ChatPlaces,
+  places: ChatPlaces,
   session: Session,
   { org_id, permissions }: Person,
 ): Promise<ChatKey> {
+  const { api, trusted } = places;
   if (session.user_id === null)
     throw new AppError('permission_denied', 'The chat is for people: sign in as one.');
   const authorization = `Bearer ${session.key}`;
@@ -164,6 +195,7 @@ async function makeKey(
       'permission_denied',
       'Your organization does not let members chat with keys of their own. Ask an admin to switch on "Members make keys for themselves" in the settings of the organization.',
     );
+  await endLeftKeys(ctx, places, session);
   // A ticket is bound to the key that asked, so the session has one for as long as it lives.
   const expires_at = new Date(session.expires_at).toISOString();
   const name = `chat of ${new Date().toISOString().slice(0, 10)}, ${randomBytes(4).toString('hex')}`;

@@ -100,6 +100,26 @@ test.each([
   if (status === 403) expect((await jsonOf(answer)).error.message).not.toMatch(/\/v1\//);
 });
 
+test('keys of chats whose session has ended by itself are ended before another is made', async () => {
+  const at = (hours: number) => new Date(Date.UTC(2030, 0, 1, hours)).toISOString();
+  Object.assign(api, {
+    sessions: [{ id: 'ses_living', expires_at: at(2) }],
+    my_keys: [
+      { name: 'chat of 2029-12-31, 0a1b2c3d', expires_at: at(1) },
+      { name: 'chat of 2029-12-31, 0a1b2c3e', expires_at: at(2) },
+      { name: 'chat of my own', expires_at: at(1) },
+      { name: 'ci', expires_at: null },
+    ],
+  });
+  await web.ask('POST', '/api/chat/messages', { cookie, body: { model: 'm', messages } });
+  Object.assign(api, { sessions: [], my_keys: [] });
+  const changed = api.heard.filter(({ method }) => method !== 'GET');
+  expect(changed.map(({ method, url }) => `${method} ${url}`)).toEqual([
+    `DELETE /v1/me/keys/${encodeURIComponent('chat of 2029-12-31, 0a1b2c3d')}`,
+    'POST /v1/me/keys',
+  ]);
+});
+
 test('a late answer of the chat leaves the session of a newer sign-in as it is, and is not of it', async () => {
   const body = { model: 'm', messages };
   const late = await web.ask('POST', '/api/chat/messages', { cookie, body });

@@ -121,6 +121,8 @@ export async function startListener(version = '1.5.0') {
     org_id: 'org_1',
     permissions: [] as string[],
     member_keys: true,
+    sessions: [] as { id: string; expires_at: string }[],
+    my_keys: [] as { name: string; expires_at: string | null }[],
   };
   const server = createServer(async (req, res) => {
     const parts: Buffer[] = [];
@@ -141,7 +143,7 @@ export async function startListener(version = '1.5.0') {
     }
     res.setHeader('content-type', 'application/json');
     res.setHeader('set-cookie', 'of-the-api=1');
-    if (url === '/v1/sessions') res.statusCode = 201;
+    if (method === 'POST' && url === '/v1/sessions') res.statusCode = 201;
     // A file that is in a bucket.
     if (/files(\/|%2F)302$/.test(url)) {
       res.statusCode = 302;
@@ -156,12 +158,17 @@ export async function startListener(version = '1.5.0') {
     }
     const answers: Record<string, object> = {
       '/health': { status: 'ok', version },
-      '/v1/issuers': { issuers: [provider] },
       '/v1/me': { org_id: 'org_1', permissions: said.permissions },
       '/v1/organizations/org_1/member-keys': { enabled: said.member_keys },
     };
+    const lists: Record<string, object> = {
+      '/v1/issuers': { issuers: [provider] },
+      '/v1/sessions': { sessions: said.sessions },
+      '/v1/me/keys': { tokens: said.my_keys },
+    };
     const [of = ''] = url.split('?');
-    res.end(JSON.stringify(answers[url] ?? (of === '/v1/issuers' ? answers[of] : session)));
+    const found = method === 'GET' ? (answers[url] ?? lists[of]) : undefined;
+    res.end(JSON.stringify(found ?? session));
   });
   const port = await listen(server, 0, { host: '127.0.0.1' });
   return Object.assign(said, {
