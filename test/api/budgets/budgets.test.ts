@@ -165,13 +165,15 @@ test('a change of the zone counts from the next window, which begins where the o
   expect(next.starts_at >= made.body.starts_at).toBe(true);
 });
 
-test('max_budget of a key with a window; one without answers as before', async () => {
+test('max_budget of a key with a window, of one without, and of none', async () => {
   const make = (more: object) =>
     post('/v1/tokens', { name: randomUUID(), token_type: 'gateway', ...more }, tenant.owner_key);
   const { body } = await make({ max_budget: 0.0001, budget_window: 'month' });
   expect(body).toMatchObject({ max_budget: 0.0001, budget_window: 'month', budget_used: 0 });
   const plain = (await make({ max_budget: 1 })).body;
-  expect(plain).toMatchObject({ budget_window: null, budget_used: null, budget_resets_at: null });
+  expect(plain).toMatchObject({ budget_window: null, budget_used: 0, budget_resets_at: null });
+  const free = (await make({})).body;
+  expect(free).toMatchObject({ max_budget: null, budget_used: null });
   const reserve = () =>
     post(
       '/v1/gateway/wallets/reserve',
@@ -224,7 +226,8 @@ test('PATCH of a key changes budget and window, and what is counted stays counte
   expect(await change({ budget_window: 'life' })).toMatchObject({
     max_budget: 0.0002,
     budget_window: null,
-    budget_used: null,
+    // What is held counts in a life as in a window.
+    budget_used: 0.00006,
   });
   const none = await change({ max_budget: null });
   expect([none.max_budget, none.budget_window]).toEqual([null, null]);

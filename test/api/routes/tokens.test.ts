@@ -83,7 +83,7 @@ test('a key is shown once, with everything about it but its hash', async () => {
     max_budget: 2.5,
     spent: 0,
     ...{ rpm: 60, tpm: null, max_parallel_requests: null, include_cost: false },
-    ...{ budget_window: null, budget_used: null, budget_resets_at: null },
+    ...{ budget_window: null, budget_used: 0, budget_resets_at: null },
     created_by: expect.stringMatching(/^key_/),
     created_at: expect.any(String),
     ...{ expires_at: null, last_used_at: null, status: 'active' },
