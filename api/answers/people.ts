@@ -101,7 +101,9 @@ const tokenFields = {
     .enum(['hour', 'day', 'week', 'month'])
     .nullable()
     .describe('The window of max_budget; null: the key in its life.'),
-  budget_used: money.nullable().describe('What is spent and held in that window, or life; null without max_budget.'),
+  budget_used: money
+    .nullable()
+    .describe('What is spent and held in that window, or life; null without max_budget.'),
   budget_resets_at: time.nullable(),
   rpm: z.int().nullable(),
   tpm: z.int().nullable(),

@@ -18,7 +18,7 @@ test('nothing is in the way of a checkout that the API takes', () => {
   expect(obstacle(settings, origin, 'organization')).toBeUndefined();
 });
 
-test.each([
+const faults: [string, Partial<typeof settings>, RegExp][] = [
   ['no provider', { payment_provider_configured: false }, /^No payment provider is set up/],
   [
     'a currency that it does not take',
@@ -27,7 +27,9 @@ test.each([
   ],
   ['who may not', { may_top_up: false }, /^Only billing admins/],
   ['another console', { return_origins: ['https://other.example'] }, /not be sent back to/],
-  ['no wallet of that kind', { topup_target_scopes: ['team' as const] }, /of the organization may/],
-])('a top-up in the chat is not offered with %s', (_, change, words) => {
+  ['no wallet of that kind', { topup_target_scopes: ['team'] }, /of the organization may/],
+];
+
+test.each(faults)('a top-up in the chat is not offered with %s', (_, change, words) => {
   expect(obstacle({ ...settings, ...change }, origin, 'organization')).toMatch(words);
 });

@@ -1,11 +1,13 @@
 import { Button, Group, Select, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { act } from '../parts/act';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
 import { type Column, DataTable } from '../parts/data-table';
+import { pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 
@@ -43,8 +45,10 @@ export function Outbox({
   status: OutboxStatus | undefined;
   set: (status: OutboxStatus | undefined) => void;
 }) {
+  const [cursor, setCursor] = useState<string>();
   const query = useQuery({
-    ...reading('GET /api/outbox', { query: { status, per_page: 50 } }),
+    ...reading('GET /api/outbox', { query: { status, per_page: 50, ...pageAt(cursor) } }),
+    select: withNext(cursor),
     refetchInterval: 10_000,
   });
   const again = (id: string) =>
@@ -65,7 +69,10 @@ export function Outbox({
             { value: 'waiting', label: 'waiting' },
           ]}
           value={status}
-          onChange={(value) => set(value === 'waiting' ? 'waiting' : undefined)}
+          onChange={(value) => {
+            setCursor(undefined);
+            set(value === 'waiting' ? 'waiting' : undefined);
+          }}
           allowDeselect={false}
           w={150}
         />
@@ -76,6 +83,8 @@ export function Outbox({
         itemsOf={({ messages }) => messages}
         keyOf={({ id }) => id}
         columns={columns}
+        cursor={cursor}
+        onCursor={setCursor}
         empty={
           <Empty title={status === 'parked' ? 'Nothing was given up' : 'Nothing waits'}>
             What the database decides reaches Temporal by these messages.

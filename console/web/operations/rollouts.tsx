@@ -7,6 +7,7 @@ import { act } from '../parts/act';
 import { State } from '../parts/badge';
 import { type Column, DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
+import { pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { type Rollout, rolloutStates, type Version, versionWords } from './words';
@@ -54,8 +55,10 @@ const labels: Record<Move, string> = { pause: 'Pause', resume: 'Resume', abort: 
 
 /** Rollouts, newest first; one that goes on is followed, paused and aborted here. */
 export function Rollouts() {
+  const [cursor, setCursor] = useState<string>();
   const query = useQuery({
-    ...reading('GET /api/config-rollouts', { query: { per_page: 20 } }),
+    ...reading('GET /api/config-rollouts', { query: { per_page: 20, ...pageAt(cursor) } }),
+    select: withNext(cursor),
     refetchInterval: ({ state: { data } }) =>
       data?.rollouts.some(({ status }) => status === 'running') ? LOOK_MS : CALM_MS,
   });
@@ -72,6 +75,8 @@ export function Rollouts() {
         itemsOf={({ rollouts }) => rollouts}
         keyOf={({ id }) => id}
         columns={columns}
+        cursor={cursor}
+        onCursor={setCursor}
         empty={<Empty title="No rollout">A version is brought to gateways in stages.</Empty>}
         actions={(rollout) => {
           const { id, status } = rollout;

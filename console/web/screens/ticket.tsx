@@ -101,6 +101,8 @@ function Facts({ ticket }: { ticket: CostTicket }) {
     ],
     ['Person', ticket.user_id ? <PersonName key="person" id={ticket.user_id} /> : 'none'],
     ['Team', ticket.team_id ? <Name key="team" id={ticket.team_id} /> : 'none'],
+    ['Agent', ticket.agent_id ? <Name key="agent" id={ticket.agent_id} /> : 'none'],
+    ['Key', ticket.key_id ? <Name key="key" id={ticket.key_id} /> : 'none'],
     ['Opened', <Time key="opened" at={ticket.created_at} />],
     [
       'Ends',

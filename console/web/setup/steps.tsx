@@ -6,6 +6,7 @@ import { queries, reading, refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { State } from '../parts/badge';
+import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
 import { useMe } from '../session/me';
 import { type Step, StepForm } from './step-form';
@@ -86,7 +87,11 @@ export function PriceStep({ onDone }: Step) {
       <StepForm label="Set the price" {...{ is_ready, submit, onDone }}>
         <Text>
           The gateway holds and charges by prices, and refuses a model that has none. They are in
-          USD for a million tokens.
+          USD for a million tokens. Many at once come from{' '}
+          <AppLink to="/prices" search={{ tab: 'catalogs' }}>
+            a catalog
+          </AppLink>
+          .
         </Text>
         <Autocomplete
           label="Provider"

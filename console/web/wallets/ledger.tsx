@@ -54,12 +54,13 @@ export function Ledger({
 }) {
   const { type, model, request_id, cursor = 'first' } = filters;
   const asked = { type, model, request_id };
-  const query = useQuery(
-    reading('GET /api/wallets/:id/transactions', {
+  const query = useQuery({
+    ...reading('GET /api/wallets/:id/transactions', {
       names: { id },
       query: { ...asked, cursor, per_page: 50 },
     }),
-  );
+    refetchInterval: 30_000,
+  });
   const read: ReadPart<Entry> = async (place = 'first') => {
     const answer = await call('GET /api/wallets/:id/transactions', {
       names: { id },

@@ -79,7 +79,10 @@ function Level({
     data: read,
     error,
     refetch,
-  } = useQuery(reading('GET /api/wallets', { query: { ...asked, cursor, per_page: PAGE } }));
+  } = useQuery({
+    ...reading('GET /api/wallets', { query: { ...asked, cursor, per_page: PAGE } }),
+    refetchInterval: 30_000,
+  });
   // Rows are made in slices, between which the page answers its reader.
   const data = useDeferredValue(read);
   if (error && data === undefined)

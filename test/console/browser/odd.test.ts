@@ -2,6 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
 import { call, drain, refill } from '../../support/console/held-calls';
+import { makeOrganization } from '../../support/console/organization';
 import { api, demo, picture, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';
 
@@ -107,6 +108,60 @@ describe('a waiting call is approved', () => {
     expect(complaints).toEqual([]);
     await context.close();
   });
+});
+
+test.each([
+  ['/workers', 'Messages', '/api/outbox', 'messages', { workflow: 'w', workflow_id: 'w_1' }],
+  ['/config', 'Rollouts', '/api/config-rollouts', 'rollouts', { group: 'g', stages: [] }],
+])('on %s the list of %s goes on behind its first page', async (...given) => {
+  const [path, label, route, items, item] = given;
+  const { page, context } = await visit(browser, { role: 'platform_admin' });
+  const at = '2026-11-30T17:00:00.000Z';
+  const none = {
+    signal: null,
+    last_error: null,
+    parked_at: null,
+    reason: null,
+    from_version: null,
+  };
+  const row = { ...item, ...none, created_at: at, ended_at: at, status: 'completed', stage: 0 };
+  await page.route(
+    (url) => url.pathname === route,
+    (asked) => {
+      const number = Number(new URL(asked.request().url()).searchParams.get('page'));
+      const one = { ...row, id: `id_${number}`, version: number, attempts: number };
+      return asked.fulfill({ json: { [items]: [one], has_more: number === 1, total: 2 } });
+    },
+  );
+  await page.goto(path);
+  const part = page.getByRole('table', { name: label, exact: true });
+  await part.waitFor();
+  const second = page.waitForRequest((one) => {
+    const url = new URL(one.url());
+    return url.pathname === route && url.searchParams.get('page') === '2';
+  });
+  await page.getByRole('button', { name: 'Next page' }).first().click();
+  expect(new URL((await second).url()).searchParams.get('as_of')).not.toBeNull();
+  await context.close();
+});
+
+test('a ticket names the key and the agent that ask', async () => {
+  const org = await makeOrganization('Askers', 0.000_001);
+  const { gateway_url, models } = demo();
+  const asked = await fetch(`${gateway_url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${org.keys.gateway}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ model: models[0], messages: [{ role: 'user', content: 'Hello' }] }),
+  });
+  expect(asked.status).toBe(402);
+  const path = '/v1/cost-tickets?status=open';
+  const { tickets } = await api<{ tickets: { id: string }[] }>(org.keys.owner, 'GET', path);
+  const { page, context } = await visit(browser, { access_key: org.keys.owner });
+  await page.goto(`/tickets/${tickets[0]?.id}`);
+  const facts = page.getByRole('table', { name: 'The ticket' });
+  await facts.getByRole('row', { name: 'Key calls' }).waitFor();
+  await facts.getByRole('row', { name: 'Agent none' }).waitFor();
+  await context.close();
 });
 
 test('an event stream that says nothing for long is begun anew', async () => {

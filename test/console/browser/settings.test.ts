@@ -161,8 +161,9 @@ test('an admin lets members make keys, which opens the chat to them', async () =
 test('a budget of a key is offered to who may see keys, and a list that is not read says why', async () => {
   const { page, context } = await visit(browser, { role: 'billing_admin' });
   const error = { code: 'internal_error', message: 'Something is broken.' };
-  await page.route('**/api/organizations/*/teams?**', (route) =>
-    route.fulfill({ status: 500, json: { error } }),
+  await page.route(
+    (url) => url.pathname.endsWith('/teams'),
+    (route) => route.fulfill({ status: 500, json: { error } }),
   );
   await page.goto('/settings?tab=budgets');
   await page.getByRole('button', { name: 'New budget' }).click();

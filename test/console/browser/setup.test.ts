@@ -16,6 +16,8 @@ test('an operator comes from no organization to a call that is paid, in five scr
   await page.getByLabel('Name').fill(name);
   await page.getByRole('button', { name: 'Make the organization' }).click();
 
+  const catalog = page.getByRole('link', { name: 'a catalog' });
+  expect(await catalog.getAttribute('href')).toBe('/prices?tab=catalogs');
   await page.getByLabel('Model').fill(`model-${Date.now()}`);
   await page.getByLabel('Input').fill('0.15');
   await page.getByLabel('Output').fill('0.6');

@@ -162,6 +162,28 @@ test('the first money of a team and of a person is given here, though neither ha
   await context.close();
 });
 
+test('wallets and their entries are read anew where no event comes', async () => {
+  const { page, context } = await visit(browser, { access_key: org.keys.billing_admin });
+  await page.route('**/api/events/stream', (route) => route.fulfill({ status: 403, json: {} }));
+  await page.clock.install();
+  const again = async (path: RegExp) => {
+    const asked = page.waitForRequest((one) => path.test(one.url()));
+    await until(async () => {
+      await page.clock.fastForward(1_000);
+      return Promise.race([asked.then(() => true), Promise.resolve(false)]);
+    });
+  };
+  await page.goto('/wallets');
+  await page.getByRole('table', { name: 'Wallets' }).getByRole('link').first().waitFor();
+  await settled(page);
+  await again(/\/api\/wallets\?.*owner_type=team/);
+  await page.goto(`/wallets/${org.wallet_id}`);
+  await page.getByRole('table', { name: 'Ledger' }).waitFor();
+  await settled(page);
+  await again(/\/api\/wallets\/[^/]+\/transactions/);
+  await context.close();
+});
+
 test("an admin of a team gives its members the team's money, and takes it back", async () => {
   const base = `/v1/organizations/${org.id}`;
   const name = 'Led by its admin';

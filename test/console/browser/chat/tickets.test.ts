@@ -100,10 +100,8 @@ test.each([
 test('a checkout of the chat that was left is given up', async () => {
   const { page, context } = await visit(browser, { role: 'owner' });
   const checkout = { payment_session_id: 'pay_left', provider: 'payment_provider_a', mark: 'm1' };
-  await page.evaluate(
-    (kept) => localStorage.setItem('svc-checkouts', kept),
-    JSON.stringify([{ ...checkout, checkout_state: 'state' }]),
-  );
+  const kept = JSON.stringify([{ ...checkout, checkout_state: 'state' }]);
+  await page.evaluate(`localStorage.setItem('svc-checkouts', ${JSON.stringify(kept)})`);
   const given_up = page.waitForRequest('**/api/payments/sessions/pay_left/cancel');
   await page.goto('/chat?canceled=m1');
   expect((await given_up).method()).toBe('POST');
