@@ -18,7 +18,8 @@ let close: () => Promise<void>;
 let tenant: Tenant;
 
 beforeAll(async () => {
-  ({ db, call, close } = await startApi());
+  const notice_reach = { networks: undefined, chat_hosts: [], has_mail: true };
+  ({ db, call, close } = await startApi({ notice_reach }));
   tenant = await makeTenant(db);
 });
 
