@@ -170,20 +170,11 @@ export async function viewer(
 
 async function listWallets(
   { db, principal }: Ctx,
-  {
-    org_id,
-    q,
-    status,
-    owner_type,
-    team_id,
-    user_id,
-    member_of,
-    ...request
-  }: z.infer<typeof walletsQuery>,
+  { org_id, page, per_page, as_of, cursor, sort, ...filter }: z.infer<typeof walletsQuery>,
 ) {
-  const filter = { q, status, owner_type, team_id, user_id, member_of };
   const seen_by = await viewer(db, principal, org_id);
-  await requireKnown(db, seen_by.org_id, { team_id, user_id, member_of });
+  await requireKnown(db, seen_by.org_id, filter);
+  const request = { page, per_page, as_of, cursor, sort };
   const { rows, ...rest } = await walletLists.list(db, seen_by, filter, request);
   return { wallets: rows, ...rest };
 }
@@ -208,19 +199,10 @@ async function putThreshold(
 
 async function listAllWallets(
   ctx: Ctx,
-  {
-    org_id,
-    q,
-    status,
-    owner_type,
-    team_id,
-    user_id,
-    member_of,
-    ...request
-  }: z.infer<typeof walletsQuery>,
+  { page, per_page, as_of, cursor, sort, ...filter }: z.infer<typeof walletsQuery>,
 ) {
-  const filter = { org_id, q, status, owner_type, team_id, user_id, member_of };
-  await requireKnown(ctx.db, await ownerOf(ctx, org_id), { team_id, user_id, member_of });
+  await requireKnown(ctx.db, await ownerOf(ctx, filter.org_id), filter);
+  const request = { page, per_page, as_of, cursor, sort };
   const { rows, ...rest } = await walletLists.listAll(ctx.db, filter, request);
   return { wallets: rows, ...rest };
 }

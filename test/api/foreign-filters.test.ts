@@ -57,7 +57,6 @@ async function filtersOf(tenant: Tenant): Promise<Record<string, Record<string, 
     [`/v1/wallets/${own.wallet_id}/transactions`]: { user_id },
     '/v1/cost-tickets': { user_id, team_id, agent_id },
     '/v1/tokens': { user_id, team_id, agent_id },
-    '/v1/me/keys': { team_id },
     '/v1/notice-messages': { destination_id },
     '/v1/notices': { destination_id, message_id, cost_ticket_id },
   };
@@ -92,6 +91,14 @@ test('what is removed is known to the filters of what it left behind', async () 
   expect((await call('delete', `${members}/${user_id}`, as)).status).toBe(200);
   const ledger = `/v1/wallets/${own.wallet_id}/transactions?user_id=${user_id}`;
   expect(await call('get', ledger, as)).toMatchObject({ status: 200, body: { transactions: [] } });
+});
+
+test("a team of elsewhere is 404 among one's own keys", async () => {
+  const ask = (team_id: string) =>
+    call('get', `/v1/me/keys?team_id=${team_id}`, { key: own.member_key });
+  expect((await ask(own.team_id)).status).toBe(200);
+  for (const team_id of [other.team_id, 'team_of_nobody'])
+    expect(refusal(await ask(team_id))).toMatchObject({ status: 404, param: 'team_id' });
 });
 
 test('an operator is told of ids that nobody has, or not the organization that they name', async () => {

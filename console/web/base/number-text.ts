@@ -5,9 +5,10 @@ const TYPED_MAX = 1e12;
 
 /**
  * The number that somebody typed; undefined if it is empty, no number, negative, above `TYPED_MAX`,
- * or has digits that would be lost: nine decimals are kept, as far as a number holds them. Points and commas are read as people write them: `1,234.5` and `1.234,5` are one
- * amount, `1,000` is a thousand unless the reader's decimals begin with a comma, and `10,50` is ten
- * and a half everywhere.
+ * or has digits that would be lost: nine decimals are kept, as far as a number holds them. Points
+ * and commas are read as people write them: `1,234.5` and `1.234,5` are one amount, `1,000` is a
+ * thousand unless the reader's decimals begin with a comma, and `10,50` is ten and a half
+ * everywhere.
  * @param mark what begins the decimals in the reader's locale
  */
 export function numberIn(typed: number | string, mark: string): number | undefined {

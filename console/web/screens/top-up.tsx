@@ -13,8 +13,8 @@ import { inputDigits, Money, moneyText } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { markedCheckout, rememberCheckout } from '../payments/checkouts';
-import { firstAmount, leftWords } from '../payments/top-up';
 import { obstacle } from '../payments/obstacle';
+import { firstAmount, leftWords } from '../payments/top-up';
 import { type Me, may, useMe } from '../session/me';
 import { wordsOf } from '../session/sign-in-forms';
 

@@ -6,7 +6,7 @@ import { may, useMe } from './me';
 
 type Rules = Answer<'GET /api/wallet-settings/:id'>;
 
-/** The settings of the organization's wallets, for those who bill; undefined until they are read. */
+/** The organization's settings of wallets, for those who bill; undefined until they are read. */
 function useRules(): Rules | undefined {
   const me = useMe();
   const { data } = useQuery({

@@ -195,4 +195,16 @@ export async function fillLists(world: World): Promise<void> {
   await addDestinations(world);
   await addOwn(world);
   await addNotices(world);
+  await addWallets(world);
+}
+
+/** Empty ones, of people. */
+function addWallets({ db, tenant: { org_id } }: World): Promise<unknown> {
+  return many(
+    db,
+    `with u as (insert into users (name) select 'Person ' || n from generate_series(1, 6) as n returning id),
+       m as (insert into memberships (org_id, user_id, role) select :org_id, id, 'member' from u returning user_id)
+     insert into wallets (org_id, owner_type, owner_user_id, currency) select :org_id, 'user', user_id, 'USD' from m returning id`,
+    { org_id },
+  );
 }
