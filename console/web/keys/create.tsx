@@ -9,7 +9,7 @@ import { type Found, MemberSelect } from '../fields/member-select';
 import { TeamSelect } from '../fields/team-select';
 import { type Window, WindowSelect, windowOf, windowWords } from '../fields/window-select';
 import { FormModal } from '../parts/form-modal';
-import { may, useMe } from '../session/me';
+import { type Me, may, useMe } from '../session/me';
 import { expiryOf, lives } from './lives';
 import type { NewKey } from './shown-once';
 
@@ -33,7 +33,7 @@ export function CreateDialog({
   const me = useMe();
   const is_manager = may(me, 'tokens:write');
   const [name, setName] = useState('');
-  const [team_id, setTeam] = useState<string | null>(null);
+  const [chosen_team, setTeam] = useState<string | null>();
   const [models, setModels] = useState<string[]>([]);
   const [budget, setBudget] = useState<number | string>('');
   const [chosen, setWindow] = useState<Window>();
@@ -43,7 +43,7 @@ export function CreateDialog({
   useEffect(() => {
     if (!opened) return;
     setName('');
-    setTeam(null);
+    setTeam(undefined);
     setModels([]);
     setBudget('');
     setWindow(undefined);
@@ -56,6 +56,8 @@ export function CreateDialog({
     enabled: opened && !is_manager && me.acting_org !== null,
   });
   const window = chosen ?? windowOf(rules?.budget_window);
+  const usual_team = is_manager ? null : onlyTeam(me);
+  const team_id = chosen_team === undefined ? usual_team : chosen_team;
   const typed = typedNumber(budget);
   const is_whose = whose !== 'member' || member !== null;
   const submit = async () => {
@@ -157,11 +159,10 @@ function WhichTeam({
 }) {
   const me = useMe();
   if (is_manager) return <TeamSelect {...team} none="No team" value={value} onChange={onChange} />;
-  const here = me.memberships.find(({ org_id }) => org_id === me.org_id);
   return (
     <Select
       {...team}
-      data={(here?.teams ?? []).map(({ team_id, name }) => ({ value: team_id, label: name }))}
+      data={ownTeams(me).map(({ team_id, name }) => ({ value: team_id, label: name }))}
       value={value}
       onChange={onChange}
       clearable
@@ -169,4 +170,14 @@ function WhichTeam({
       searchable
     />
   );
+}
+
+function ownTeams(me: Me) {
+  return me.memberships.find(({ org_id }) => org_id === me.org_id)?.teams ?? [];
+}
+
+/** The team of who is in one alone: whose money their calls are to take, and who decides. */
+function onlyTeam(me: Me): string | null {
+  const [team, ...others] = ownTeams(me);
+  return team && others.length === 0 ? team.team_id : null;
 }
