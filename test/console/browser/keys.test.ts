@@ -93,37 +93,6 @@ test('whoever manages keys makes one for a member, and changes its name, models,
   await context.close();
 });
 
-test("the key of a person of one team is that team's, unless they take it out", async () => {
-  const root = `/v1/organizations/${org.id}`;
-  const as_owner = <T>(path: string, body: object) =>
-    api<T>(org.keys.owner, 'POST', `${root}/${path}`, body);
-  await api(org.keys.owner, 'PUT', `${root}/member-keys`, { enabled: true });
-  const { id: team_id } = await as_owner<{ id: string }>('teams', { name: 'One team' });
-  await as_owner(`teams/${team_id}/members`, { user_id: org.member.user_id });
-  const { page, context, complaints } = await visit(browser, { access_key: org.keys.member });
-  const form = page.getByRole('dialog');
-  const team = form.getByRole('combobox', { name: 'Team', exact: true });
-  const make = async (name: string) => {
-    await page.getByRole('button', { name: 'New key' }).click();
-    await form.getByRole('textbox', { name: 'Name' }).fill(name);
-    expect(await team.inputValue()).toBe('One team');
-  };
-  const made = async (name: string) => {
-    await form.getByRole('button', { name: 'Make the key' }).click();
-    await page.getByRole('button', { name: 'I have copied it' }).click();
-    const path = `/v1/me/keys/${encodeURIComponent(name)}`;
-    return (await api<{ team_id: string | null }>(org.keys.member, 'GET', path)).team_id;
-  };
-  await page.goto('/keys');
-  await make('of my team');
-  expect(await made('of my team')).toBe(team_id);
-  await make('of no team');
-  await form.getByRole('button', { name: 'No team' }).click();
-  expect(await made('of no team')).toBeNull();
-  expect(complaints).toEqual([]);
-  await context.close();
-});
-
 test('a person says what window the budget of their key is for, and reads at the field why one is refused', async () => {
   const owner = await visit(browser, { access_key: org.keys.owner });
   await owner.page.goto('/settings?tab=organization');
@@ -174,4 +143,35 @@ test('a person says what window the budget of their key is for, and reads at the
   expect([...complaints, ...owner.complaints]).toEqual([]);
   await context.close();
   await owner.context.close();
+});
+
+test("the key of a person of one team is that team's, unless they take it out", async () => {
+  const root = `/v1/organizations/${org.id}`;
+  const as_owner = <T>(path: string, body: object) =>
+    api<T>(org.keys.owner, 'POST', `${root}/${path}`, body);
+  await api(org.keys.owner, 'PUT', `${root}/member-keys`, { enabled: true });
+  const { id: team_id } = await as_owner<{ id: string }>('teams', { name: 'One team' });
+  await as_owner(`teams/${team_id}/members`, { user_id: org.member.user_id });
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.member });
+  const form = page.getByRole('dialog');
+  const team = form.getByRole('combobox', { name: 'Team', exact: true });
+  const make = async (name: string) => {
+    await page.getByRole('button', { name: 'New key' }).click();
+    await form.getByRole('textbox', { name: 'Name' }).fill(name);
+    expect(await team.inputValue()).toBe('One team');
+  };
+  const made = async (name: string) => {
+    await form.getByRole('button', { name: 'Make the key' }).click();
+    await page.getByRole('button', { name: 'I have copied it' }).click();
+    const path = `/v1/me/keys/${encodeURIComponent(name)}`;
+    return (await api<{ team_id: string | null }>(org.keys.member, 'GET', path)).team_id;
+  };
+  await page.goto('/keys');
+  await make('of my team');
+  expect(await made('of my team')).toBe(team_id);
+  await make('of no team');
+  await form.getByRole('button', { name: 'No team' }).click();
+  expect(await made('of no team')).toBeNull();
+  expect(complaints).toEqual([]);
+  await context.close();
 });
