@@ -19,8 +19,15 @@ export function leaveEverywhere(): void {
   leave();
 }
 
-/** Goes to the sign-in, with nothing left of who was signed in. */
+let is_leaving = false;
+
+/**
+ * Goes to the sign-in, with nothing left of who was signed in; once, as the tab that signs out hears
+ * itself too.
+ */
 export function leave(): void {
+  if (is_leaving) return;
+  is_leaving = true;
   queries.clear();
   forgetTab();
   location.assign('/login');

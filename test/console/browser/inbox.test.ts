@@ -126,7 +126,8 @@ test('what a budget lacks is never shown as less than it is', async () => {
   await until(async () => (await openOf(org)).length === 1);
   // Which amounts are missing hangs on prices, so they are given here.
   await page.route('**/api/tickets?*', async (route) => {
-    const answer = await route.fetch();
+    // By itself it would leave out the cookie, which is for secure connections alone.
+    const answer = await route.fetch({ headers: await route.request().allHeaders() });
     const { tickets, ...rest } = await answer.json();
     const of_budget = { cause: 'budget', shortfall: 0.0199, budgets: [{ missing: 0.0301 }] };
     const given = tickets.map((one: object) => ({ ...one, ...of_budget }));
