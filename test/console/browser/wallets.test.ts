@@ -1,4 +1,4 @@
-import type { Browser } from 'playwright-core';
+import type { Browser, Request } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
 import { settled } from '../../support/console/look';
@@ -167,11 +167,16 @@ test('wallets and their entries are read anew where no event comes', async () =>
   await page.route('**/api/events/stream', (route) => route.fulfill({ status: 403, json: {} }));
   await page.clock.install();
   const again = async (path: RegExp) => {
-    const asked = page.waitForRequest((one) => path.test(one.url()));
+    let is_asked = false;
+    const hear = (one: Request) => {
+      if (path.test(one.url())) is_asked = true;
+    };
+    page.on('request', hear);
     await until(async () => {
       await page.clock.fastForward(1_000);
-      return Promise.race([asked.then(() => true), Promise.resolve(false)]);
+      return is_asked;
     });
+    page.off('request', hear);
   };
   await page.goto('/wallets');
   await page.getByRole('table', { name: 'Wallets' }).getByRole('link').first().waitFor();
