@@ -22,7 +22,7 @@ export function leaveEverywhere(): void {
 let is_leaving = false;
 
 /**
- * Goes to the sign-in, with nothing left of who was signed in; once, as the tab that signs out hears
+ * Goes to the sign-in, with nothing left of who was signed in. Once: the tab that signs out hears
  * itself too.
  */
 export function leave(): void {
