@@ -69,13 +69,16 @@ export function list(
 ): Promise<Page<AuditEvent>> {
   return pageOf(
     db,
-    `select a.id, a.created_at, a.org_id, a.actor, a.key_id, a.request_id, a.action, a.object_id, a.before,
-       ${after} as after
-     from audit_events a
+    {
+      select: `select a.id, a.created_at, a.org_id, a.actor, a.key_id, a.request_id, a.action, a.object_id, a.before,
+        ${after} as after`,
+      all: `from audit_events a
      where (:org_id::text is null or a.org_id = :org_id) and (:actor::text is null or a.actor = :actor)
        and (:action::text is null or a.action = :action) and (:object_id::text is null or a.object_id = :object_id)
        and (:since::timestamptz is null or a.created_at >= :since) and (:until::timestamptz is null or a.created_at < :until)
-       and ${isSeen(sight) ?? 'true'} and ${isMadeBefore('a.created_at')} order by a.id desc`,
+       and ${isSeen(sight) ?? 'true'} and ${isMadeBefore('a.created_at')}`,
+      ordered: 'order by a.id desc',
+    },
     {
       org_id,
       actor: actor ?? null,

@@ -83,7 +83,7 @@ export async function listOf<Row>(
   if (cursor === undefined) {
     const { from, bindings } = await foundIn(db, listing);
     const { all, ordered } = clausesOf(listing, request, from);
-    return pageOf<Row>(db, `${listing.select} ${all} ${ordered}`, bindings, request);
+    return pageOf<Row>(db, { select: listing.select, all, ordered }, bindings, request);
   }
   if (page > 1)
     throw new AppError('invalid_field', 'page goes without a cursor: give one of the two.', {

@@ -148,9 +148,12 @@ export function list(
 ): Promise<Page<OutboxMessage>> {
   return pageOf(
     db,
-    `select ${message_columns} from outbox o
-     where (:status::text is null or (o.parked_at is not null) = (:status = 'parked')) and ${isMadeBefore('o.created_at')}
-     order by o.id`,
+    {
+      select: `select ${message_columns}`,
+      all: `from outbox o where (:status::text is null or (o.parked_at is not null) = (:status = 'parked'))
+        and ${isMadeBefore('o.created_at')}`,
+      ordered: 'order by o.id',
+    },
     { status: status ?? null },
     window,
   );

@@ -4932,35 +4932,6 @@ begin
   return jsonb_build_object('cause', 'budget', 'budget', v_short -> 0, 'budgets', coalesce(v_short, '[]'));
 end $$;
 
--- A ticket as people and gateways see it: what is missing in each wallet that may pay. `p_left`
--- holds balances that a batch has changed but not yet written. The fullest wallet gives the ticket
--- its balance; ties go to the organization.
-create function ticket_answer(t cost_tickets, p_left jsonb)
-returns jsonb language sql stable as $$
-  with cascade as (
-    select w.id, w.owner_type, coalesce((p_left ->> w.id)::bigint, w.balance_nanos) as balance_nanos,
-      array_position(array['user', 'team', 'organization'], w.owner_type) as place
-    from wallets w
-    where w.org_id = t.org_id
-      and (w.owner_type = 'organization' or w.owner_team_id = t.team_id or w.owner_user_id = t.user_id)
-  ), short as (
-    select c.*, case when t.status = 'open' then greatest(t.estimated_cost_nanos::numeric - c.balance_nanos, 0) else 0 end
-      as shortfall_nanos
-    from cascade c
-  ), fullest as (
-    select * from short s order by s.balance_nanos desc, s.place desc limit 1
-  )
-  select jsonb_build_object('id', t.id,
-    'status', case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end,
-    'provider', t.provider, 'model', t.model, 'estimated_cost_nanos', t.estimated_cost_nanos::text,
-    'balance_nanos', f.balance_nanos::text, 'shortfall_nanos', f.shortfall_nanos::text, 'currency', t.currency,
-    'wallet_owner_type', f.owner_type, 'wallets', (
-      select jsonb_agg(jsonb_build_object('wallet_id', s.id, 'owner_type', s.owner_type, 'balance_nanos',
-        s.balance_nanos::text, 'shortfall_nanos', s.shortfall_nanos::text) order by s.place) from short s),
-    'created_at', iso_time(t.created_at), 'expires_at', iso_time(t.expires_at)) || ticket_budgets(t, p_left)
-  from fullest f
-$$;
-
 -- Who asks, as each event of a ticket names them.
 create function ticket_caller(t cost_tickets) returns jsonb language sql immutable as $$
   select jsonb_build_object('user_id', t.user_id, 'team_id', t.team_id, 'key_id', t.key_id, 'agent_id', t.agent_id)
@@ -5134,20 +5105,6 @@ returns table(request_id text, wallet_id text) language sql stable as $$
   where s.is_live and s.wallet_id is not null
 $$;
 
--- The wallet that an approval moves money from; none if it credits. A team admin's is the team's,
--- whatever they name.
-create function approval_source(t cost_tickets, p_verdict jsonb, p_is_transfer boolean)
-returns wallets language sql stable as $$
-  select q from wallets q
-  where q.org_id = t.org_id and case
-    when p_verdict ->> 'authority' = 'team' then q.owner_team_id = t.team_id
-    when p_verdict ->> 'from_wallet_id' is not null then q.id = p_verdict ->> 'from_wallet_id'
-      and (q.owner_type = 'organization' or q.owner_team_id = t.team_id)
-    when p_verdict ->> 'source' = 'team' then q.owner_team_id = t.team_id
-    else p_is_transfer and q.owner_type = 'organization' end
-  limit 1
-$$;
-
 -- Says why a team's admin may not give this approval; null for everybody else. They decide on their
 -- team's calls, spend the team's money alone, and raise no budget of the team, of the organization,
 -- or of themselves.
@@ -5283,24 +5240,6 @@ returns bigint language sql immutable as $$
     then greatest(least(w.kept_nanos, w.balance_nanos), 0) else 0 end
 $$;
 
--- The wallet that pays for the call, of those that may: the named one, else the fullest. An
--- approval that only raises budgets takes what the call would have taken.
-create function wallet_to_hold(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
-  p_from_id text)
-returns wallets language sql stable as $$
-  select q from wallets q
-  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
-    and (q.owner_type = 'organization' or q.owner_team_id = t.team_id or q.owner_user_id = t.user_id)
-    and (q.owner_type <> 'team' or exists (select 1 from teams o where o.id = q.owner_team_id and o.archived_at is null))
-    and (q.owner_type <> 'user' or exists (select 1 from memberships o where o.org_id = q.org_id and o.user_id = q.owner_user_id
-      and o.archived_at is null))
-    and (p_verdict ->> 'wallet_id' is not null or q.id is distinct from p_from_id
-      or free_for_verdict(q, p_verdict) >= p_need_nanos)
-  order by case when t.cause = 'budget' and free_for_verdict(q, p_verdict) >= p_need_nanos
-      then array_position(array['user', 'team', 'organization'], q.owner_type) else 4 end,
-    free_for_verdict(q, p_verdict) desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
-$$;
-
 -- Says why an approval may not fill a wallet with an amount, from another one if that is named;
 -- null if it may.
 create function filling_refusal(w wallets, p_from wallets, p_verdict jsonb, p_amount_nanos numeric,
@@ -5354,46 +5293,6 @@ begin
   return (null, v_entry_id, v_answer)::funded_hold;
 exception when sqlstate 'SV001' then
   return (sqlerrm, null, null)::funded_hold;
-end $$;
-
--- Approves a ticket by the first rule of its organization that allows it, and says whether one did.
--- The rule that names the ticket's team goes first.
-create function approve_by_rule(v_org organizations, t cost_tickets)
-returns boolean language plpgsql as $$
-declare
-  x approval_rules;
-  v_actor text := acting();
-  v_code text;
-  v_now timestamptz := clock_timestamp();
-begin
-  -- Nothing is refused for the sake of calls that have gone.
-  if exists (select 1 from wallets q where q.org_id = v_org.id and q.kept_nanos > 0
-      and (q.owner_type = 'organization' or q.owner_team_id = t.team_id or q.owner_user_id = t.user_id)) then
-    perform trim_kept(v_org.id);
-  end if;
-  for x in
-    select * from approval_rules q
-    where q.org_id = v_org.id and q.archived_at is null and (q.team_id is null or q.team_id = t.team_id)
-    order by q.team_id is null, q.id
-  loop
-    if x.day_ends_at <= v_now then
-      update approval_rules q set approved_nanos = 0, approvals = 0,
-        day_ends_at = (reporting_window('day', v_org.time_zone, v_now)).ends_at
-      where q.id = x.id returning * into x;
-    end if;
-    continue when t.estimated_cost_nanos > x.max_per_call_nanos
-      or x.approved_nanos::numeric + t.estimated_cost_nanos > x.max_per_day_nanos;
-    perform set_config('svc.actor', x.id, true);
-    v_code := approve_open(v_org, t, jsonb_build_object('by', 'rule', 'approval_rule_id', x.id, 'id', new_id('verdict'),
-      'source', x.source, 'note', x.name, 'by_terminal', true));
-    perform set_config('svc.actor', coalesce(v_actor, ''), true);
-    if v_code is null then
-      update approval_rules q set approved_nanos = q.approved_nanos + t.estimated_cost_nanos, approvals = q.approvals + 1
-      where q.id = x.id;
-      return true;
-    end if;
-  end loop;
-  return false;
 end $$;
 
 -- Finds the ticket that a redeem means. A call may ask by the ticket that it came with, although it
@@ -5577,28 +5476,6 @@ returns boolean language sql stable as $$
         where o.id = t.org_id and session_is_full(t.org_id, i, q.usd_nanos, '{}')))
 $$;
 
--- True where a waiting call may have something to hear: its ticket was decided, it can no longer be
--- served, money is there, or it costs nothing by now.
-create function waiters_may_go(p_org_id text) returns boolean language sql stable as $$
-  select exists (
-    select 1 from ticket_waiters w join cost_tickets t on t.id = w.ticket_id
-    where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
-      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or waiter_has_ended(t, w.need_nanos)
-        or ((select exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null))
-          and waiter_is_barred(t, w.need_nanos, 'refuse')))
-  ) or exists (
-    select 1 from (
-      select w.user_id, w.team_id, min(w.need_nanos) as need_nanos, bool_or(w.need_nanos is null) as is_free from ticket_waiters w
-      join cost_tickets t on t.id = w.ticket_id
-      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
-        and not ((select exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null))
-          and waiter_is_barred(t, w.need_nanos, 'ticket'))
-      group by 1, 2) as g
-    where g.is_free or exists (select 1 from wallets q where q.org_id = p_org_id and q.balance_nanos >= g.need_nanos
-      and (q.owner_type = 'organization' or q.owner_team_id = g.team_id or q.owner_user_id = g.user_id))
-  )
-$$;
-
 -- The queue of an organization's waiting calls, oldest first, with the wallet that each may take. A
 -- call that no wallet covers leaves to younger ones what is not kept of the wallets of its own
 -- cascade; one that waits between two calls keeps what is its turn's. Ends after `p_turns_max` that
@@ -5649,38 +5526,6 @@ begin
     v_turns := v_turns + (is_live and wallet_id is not null)::integer;
     exit when v_turns >= p_turns_max;
   end loop;
-end $$;
-
--- Puts a call into the queue of its open ticket, and holds for it if it is its turn. Invariant: the
--- call leaves the queue with every answer but 402, and with a 402 too if it asked for no wait and
--- had no place.
-create function redeem_in_turn(p_org organizations, t cost_tickets, i redeem_item)
-returns lane_row language plpgsql as $$
-declare
-  v_item reserve_item := jsonb_populate_record(null::reserve_item, t.reserve);
-  v_need numeric := need_today(p_org, v_item);
-  v_is_free boolean := coalesce(v_need = 0, false) and costs_nothing(p_org, v_item);
-  v_has_place boolean := coalesce(i.wait_ms, 0) > 0 or exists (select 1 from ticket_waiters q
-    where q.org_id = p_org.id and q.request_id = i.request_id and q.until > clock_timestamp() - waiter_grace());
-  v_wallet_id text;
-  v_row lane_row;
-begin
-  insert into ticket_waiters (org_id, request_id, ticket_id, redeem, user_id, team_id, need_nanos, since, until)
-  values (p_org.id, i.request_id, t.id, to_jsonb(i) || jsonb_build_object('ticket_id', t.id), t.user_id, t.team_id,
-    case when not v_is_free then least(coalesce(v_need, 0), 9000000000000000000) end, clock_timestamp(),
-    clock_timestamp() + coalesce(i.wait_ms, 0) * interval '1 millisecond')
-  on conflict (org_id, request_id) do update set ticket_id = excluded.ticket_id, redeem = excluded.redeem,
-    need_nanos = excluded.need_nanos, priced_at = now(), until = excluded.until, answer = null;
-  -- Only a call that money is there for needs to know whose turn it is.
-  if v_need is null or v_is_free or exists (select 1 from wallets w where w.org_id = p_org.id and w.balance_nanos >= v_need
-      and (w.owner_type = 'organization' or w.owner_team_id = t.team_id or w.owner_user_id = t.user_id)) then
-    select q.wallet_id into v_wallet_id from waiter_turns(p_org.id, null) q where q.request_id = i.request_id;
-  end if;
-  v_row := redeem_open(p_org.id, t, i, coalesce(v_wallet_id, ''));
-  if (v_row.answer).code is distinct from 'insufficient_balance' or not v_has_place then
-    delete from ticket_waiters q where q.org_id = p_org.id and q.request_id = i.request_id;
-  end if;
-  return v_row;
 end $$;
 
 -- Approves an open ticket, whoever does; says why not.
@@ -5847,6 +5692,167 @@ begin
   end if;
   v_row.answer.op := 'reserve';
   v_row.answer.n := (p_row.answer).n;
+  return v_row;
+end $$;
+
+-- True for the wallets of a call's cascade: its user's, its team's and the organization's. It is
+-- read as the condition it stands for.
+create function may_pay(w wallets, p_user_id text, p_team_id text)
+returns boolean language sql immutable as $$
+  select w.owner_type = 'organization' or (w.owner_type = 'team' and w.owner_team_id = p_team_id)
+    or (w.owner_type = 'user' and w.owner_user_id = p_user_id)
+$$;
+
+-- A ticket as people and gateways see it: what is missing in each wallet that may pay. `p_left`
+-- holds balances that a batch has changed but not yet written. The fullest wallet gives the ticket
+-- its balance; ties go to the organization.
+create function ticket_answer(t cost_tickets, p_left jsonb)
+returns jsonb language sql stable as $$
+  with cascade as (
+    select w.id, w.owner_type, coalesce((p_left ->> w.id)::bigint, w.balance_nanos) as balance_nanos,
+      array_position(array['user', 'team', 'organization'], w.owner_type) as place
+    from wallets w
+    where w.org_id = t.org_id and may_pay(w, t.user_id, t.team_id)
+  ), short as (
+    select c.*, case when t.status = 'open' then greatest(t.estimated_cost_nanos::numeric - c.balance_nanos, 0) else 0 end
+      as shortfall_nanos
+    from cascade c
+  ), fullest as (
+    select * from short s order by s.balance_nanos desc, s.place desc limit 1
+  )
+  select jsonb_build_object('id', t.id,
+    'status', case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end,
+    'provider', t.provider, 'model', t.model, 'estimated_cost_nanos', t.estimated_cost_nanos::text,
+    'balance_nanos', f.balance_nanos::text, 'shortfall_nanos', f.shortfall_nanos::text, 'currency', t.currency,
+    'wallet_owner_type', f.owner_type, 'wallets', (
+      select jsonb_agg(jsonb_build_object('wallet_id', s.id, 'owner_type', s.owner_type, 'balance_nanos',
+        s.balance_nanos::text, 'shortfall_nanos', s.shortfall_nanos::text) order by s.place) from short s),
+    'created_at', iso_time(t.created_at), 'expires_at', iso_time(t.expires_at)) || ticket_budgets(t, p_left)
+  from fullest f
+$$;
+
+-- The wallet that an approval moves money from; none if it credits. A team admin's is the team's,
+-- whatever they name.
+create function approval_source(t cost_tickets, p_verdict jsonb, p_is_transfer boolean)
+returns wallets language sql stable as $$
+  select q from wallets q
+  where q.org_id = t.org_id and may_pay(q, null, t.team_id) and case
+    when p_verdict ->> 'authority' = 'team' then q.owner_team_id = t.team_id
+    when p_verdict ->> 'from_wallet_id' is not null then q.id = p_verdict ->> 'from_wallet_id'
+    when p_verdict ->> 'source' = 'team' then q.owner_team_id = t.team_id
+    else p_is_transfer and q.owner_type = 'organization' end
+  limit 1
+$$;
+
+-- The wallet that pays for the call, of those that may: the named one, else the fullest. An
+-- approval that only raises budgets takes what the call would have taken.
+create function wallet_to_hold(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
+  p_from_id text)
+returns wallets language sql stable as $$
+  select q from wallets q
+  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
+    and may_pay(q, t.user_id, t.team_id)
+    and (q.owner_type <> 'team' or exists (select 1 from teams o where o.id = q.owner_team_id and o.archived_at is null))
+    and (q.owner_type <> 'user' or exists (select 1 from memberships o where o.org_id = q.org_id and o.user_id = q.owner_user_id
+      and o.archived_at is null))
+    and (p_verdict ->> 'wallet_id' is not null or q.id is distinct from p_from_id
+      or free_for_verdict(q, p_verdict) >= p_need_nanos)
+  order by case when t.cause = 'budget' and free_for_verdict(q, p_verdict) >= p_need_nanos
+      then array_position(array['user', 'team', 'organization'], q.owner_type) else 4 end,
+    free_for_verdict(q, p_verdict) desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
+$$;
+
+-- Approves a ticket by the first rule of its organization that allows it, and says whether one did.
+-- The rule that names the ticket's team goes first.
+create function approve_by_rule(v_org organizations, t cost_tickets)
+returns boolean language plpgsql as $$
+declare
+  x approval_rules;
+  v_actor text := acting();
+  v_code text;
+  v_now timestamptz := clock_timestamp();
+begin
+  -- Nothing is refused for the sake of calls that have gone.
+  if exists (select 1 from wallets q where q.org_id = v_org.id and q.kept_nanos > 0
+      and may_pay(q, t.user_id, t.team_id)) then
+    perform trim_kept(v_org.id);
+  end if;
+  for x in
+    select * from approval_rules q
+    where q.org_id = v_org.id and q.archived_at is null and (q.team_id is null or q.team_id = t.team_id)
+    order by q.team_id is null, q.id
+  loop
+    if x.day_ends_at <= v_now then
+      update approval_rules q set approved_nanos = 0, approvals = 0,
+        day_ends_at = (reporting_window('day', v_org.time_zone, v_now)).ends_at
+      where q.id = x.id returning * into x;
+    end if;
+    continue when t.estimated_cost_nanos > x.max_per_call_nanos
+      or x.approved_nanos::numeric + t.estimated_cost_nanos > x.max_per_day_nanos;
+    perform set_config('svc.actor', x.id, true);
+    v_code := approve_open(v_org, t, jsonb_build_object('by', 'rule', 'approval_rule_id', x.id, 'id', new_id('verdict'),
+      'source', x.source, 'note', x.name, 'by_terminal', true));
+    perform set_config('svc.actor', coalesce(v_actor, ''), true);
+    if v_code is null then
+      update approval_rules q set approved_nanos = q.approved_nanos + t.estimated_cost_nanos, approvals = q.approvals + 1
+      where q.id = x.id;
+      return true;
+    end if;
+  end loop;
+  return false;
+end $$;
+
+-- True where a waiting call may have something to hear: its ticket was decided, it can no longer be
+-- served, money is there, or it costs nothing by now.
+create function waiters_may_go(p_org_id text) returns boolean language sql stable as $$
+  select exists (
+    select 1 from ticket_waiters w join cost_tickets t on t.id = w.ticket_id
+    where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
+      and (t.status <> 'open' or t.expires_at <= clock_timestamp() or waiter_has_ended(t, w.need_nanos)
+        or ((select exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null))
+          and waiter_is_barred(t, w.need_nanos, 'refuse')))
+  ) or exists (
+    select 1 from (
+      select w.user_id, w.team_id, min(w.need_nanos) as need_nanos, bool_or(w.need_nanos is null) as is_free from ticket_waiters w
+      join cost_tickets t on t.id = w.ticket_id
+      where w.org_id = p_org_id and w.answer is null and w.until > clock_timestamp()
+        and not ((select exists (select 1 from budgets b where b.org_id = p_org_id and b.archived_at is null))
+          and waiter_is_barred(t, w.need_nanos, 'ticket'))
+      group by 1, 2) as g
+    where g.is_free or exists (select 1 from wallets q where q.org_id = p_org_id and q.balance_nanos >= g.need_nanos
+      and may_pay(q, g.user_id, g.team_id))
+  )
+$$;
+
+-- Puts a call into the queue of its open ticket, and holds for it if it is its turn. Invariant: the
+-- call leaves the queue with every answer but 402, and with a 402 too if it asked for no wait and
+-- had no place.
+create function redeem_in_turn(p_org organizations, t cost_tickets, i redeem_item)
+returns lane_row language plpgsql as $$
+declare
+  v_item reserve_item := jsonb_populate_record(null::reserve_item, t.reserve);
+  v_need numeric := need_today(p_org, v_item);
+  v_is_free boolean := coalesce(v_need = 0, false) and costs_nothing(p_org, v_item);
+  v_has_place boolean := coalesce(i.wait_ms, 0) > 0 or exists (select 1 from ticket_waiters q
+    where q.org_id = p_org.id and q.request_id = i.request_id and q.until > clock_timestamp() - waiter_grace());
+  v_wallet_id text;
+  v_row lane_row;
+begin
+  insert into ticket_waiters (org_id, request_id, ticket_id, redeem, user_id, team_id, need_nanos, since, until)
+  values (p_org.id, i.request_id, t.id, to_jsonb(i) || jsonb_build_object('ticket_id', t.id), t.user_id, t.team_id,
+    case when not v_is_free then least(coalesce(v_need, 0), 9000000000000000000) end, clock_timestamp(),
+    clock_timestamp() + coalesce(i.wait_ms, 0) * interval '1 millisecond')
+  on conflict (org_id, request_id) do update set ticket_id = excluded.ticket_id, redeem = excluded.redeem,
+    need_nanos = excluded.need_nanos, priced_at = now(), until = excluded.until, answer = null;
+  -- Only a call that money is there for needs to know whose turn it is.
+  if v_need is null or v_is_free or exists (select 1 from wallets w where w.org_id = p_org.id and w.balance_nanos >= v_need
+      and may_pay(w, t.user_id, t.team_id)) then
+    select q.wallet_id into v_wallet_id from waiter_turns(p_org.id, null) q where q.request_id = i.request_id;
+  end if;
+  v_row := redeem_open(p_org.id, t, i, coalesce(v_wallet_id, ''));
+  if (v_row.answer).code is distinct from 'insufficient_balance' or not v_has_place then
+    delete from ticket_waiters q where q.org_id = p_org.id and q.request_id = i.request_id;
+  end if;
   return v_row;
 end $$;
 

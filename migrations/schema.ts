@@ -66,6 +66,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
       '0077',
       '0108',
       '0114',
+      '0118',
     ],
   },
   { title: 'Payments', files: ['0015', '0016', '0031', '0056'] },

@@ -41,7 +41,11 @@ export function find(db: Db, version: number): Promise<GatewayConfig | undefined
 export function versions(db: Db, window: PageRequest): Promise<Page<GatewayConfig>> {
   return pageOf(
     db,
-    `select ${columns} from gateway_configs c where ${isMadeBefore('c.created_at')} order by c.version desc`,
+    {
+      select: `select ${columns}`,
+      all: `from gateway_configs c where ${isMadeBefore('c.created_at')}`,
+      ordered: 'order by c.version desc',
+    },
     {},
     window,
   );

@@ -96,9 +96,12 @@ export function list(
 ): Promise<Page<Rollout>> {
   return pageOf(
     db,
-    `select ${rollout_columns} from config_rollouts r
-     where (:group::text is null or r.group_name = :group) and (:status::text is null or r.status = :status)
-       and ${isMadeBefore('r.created_at')} order by r.created_at desc, r.id desc`,
+    {
+      select: `select ${rollout_columns}`,
+      all: `from config_rollouts r where (:group::text is null or r.group_name = :group)
+        and (:status::text is null or r.status = :status) and ${isMadeBefore('r.created_at')}`,
+      ordered: 'order by r.created_at desc, r.id desc',
+    },
     { group: group ?? null, status: status ?? null },
     window,
   );

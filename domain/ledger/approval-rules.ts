@@ -28,12 +28,14 @@ interface Rule extends RuleFields {
   updated_at: Date;
 }
 
-const rows = `
+const columns = `
   select x.id, x.org_id, x.name, x.team_id, x.max_per_call_nanos, x.max_per_day_nanos, x.source,
     case when d.is_over then 0::bigint else x.approved_nanos end as approved_today_nanos,
     case when d.is_over then 0 else x.approvals end as approvals_today,
     case when d.is_over then (reporting_window('day', o.time_zone, clock_timestamp())).ends_at else x.day_ends_at end as day_ends_at,
-    o.currency, x.created_by, x.created_at, x.updated_at
+    o.currency, x.created_by, x.created_at, x.updated_at`;
+
+const living = `
   from approval_rules x join organizations o on o.id = x.org_id
   cross join lateral (select x.day_ends_at <= clock_timestamp() as is_over) as d
   where x.org_id = :org_id and x.archived_at is null`;
@@ -42,7 +44,11 @@ const rows = `
 export function list(db: Db, org_id: string, window: PageRequest): Promise<Page<Rule>> {
   return pageOf<Rule>(
     db,
-    `${rows} and ${isMadeBefore('x.created_at')} order by x.created_at desc, x.id desc`,
+    {
+      select: columns,
+      all: `${living} and ${isMadeBefore('x.created_at')}`,
+      ordered: 'order by x.created_at desc, x.id desc',
+    },
     { org_id },
     window,
   );
@@ -50,7 +56,7 @@ export function list(db: Db, org_id: string, window: PageRequest): Promise<Page<
 
 /** One rule of an organization, or `not_found`. */
 export function get(db: Db, org_id: string, id: string): Promise<Rule> {
-  return one<Rule>(db, `${rows} and x.id = :id`, { org_id, id }, 'No approval rule');
+  return one<Rule>(db, `${columns} ${living} and x.id = :id`, { org_id, id }, 'No approval rule');
 }
 
 /** The organization of a living rule; of any organization for a platform admin (null). */

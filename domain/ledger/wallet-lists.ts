@@ -83,8 +83,11 @@ export function list(
     });
   return pageOf(
     db,
-    `${walletColumns} ${walletTable} ${levels} where ${conditions} ${filter.q ? `and ${found}` : ''} and ${isMadeBefore('w.created_at')}
-     order by array_position(array['organization', 'team', 'user'], w.owner_type), w.id desc`,
+    {
+      select: walletColumns,
+      all: `${walletTable} ${levels} where ${conditions} ${filter.q ? `and ${found}` : ''} and ${isMadeBefore('w.created_at')}`,
+      ordered: `order by array_position(array['organization', 'team', 'user'], w.owner_type), w.id desc`,
+    },
     bindings,
     request,
   );

@@ -57,8 +57,12 @@ export function list(
 ): Promise<Page<Destination>> {
   return pageOf<Destination>(
     db,
-    `select ${columns} from notice_destinations d
-     where d.org_id is not distinct from :org_id and d.archived_at is null and ${isMadeBefore('d.created_at')} order by d.id desc`,
+    {
+      select: `select ${columns}`,
+      all: `from notice_destinations d
+        where d.org_id is not distinct from :org_id and d.archived_at is null and ${isMadeBefore('d.created_at')}`,
+      ordered: 'order by d.id desc',
+    },
     { org_id },
     window,
   );

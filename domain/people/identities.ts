@@ -23,10 +23,12 @@ interface Subject {
 export function list(db: Db, member: Subject, window: PageRequest): Promise<Page<BoundIdentity>> {
   return pageOf(
     db,
-    `select i.id, i.issuer_id, p.name as issuer, i.subject, i.created_by, i.created_at
-     from identities i join identity_issuers p on p.id = i.issuer_id
-     where i.org_id = :org_id and i.user_id = :user_id and ${isMadeBefore('i.created_at')}
-     order by i.created_at desc, i.id desc`,
+    {
+      select: 'select i.id, i.issuer_id, p.name as issuer, i.subject, i.created_by, i.created_at',
+      all: `from identities i join identity_issuers p on p.id = i.issuer_id
+        where i.org_id = :org_id and i.user_id = :user_id and ${isMadeBefore('i.created_at')}`,
+      ordered: 'order by i.created_at desc, i.id desc',
+    },
     { ...member },
     window,
   );

@@ -92,7 +92,11 @@ export function choices(
   ];
   return pageOf(
     db,
-    `select ${columns} ${conditions.join(' and ')} order by i.name, i.id`,
+    {
+      select: `select ${columns}`,
+      all: conditions.join(' and '),
+      ordered: 'order by i.name, i.id',
+    },
     { id: id ?? null, q: q ?? null },
     window,
   );
