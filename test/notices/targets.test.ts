@@ -5,8 +5,8 @@ import { many, one } from '../../domain/sql';
 import { post } from '../../notices/network';
 import { listen } from '../../runtime/listen';
 import { createNetworks } from '../../runtime/networks';
-import { inTurn, makeTenant, type Tenant } from '../support/api';
-import { until } from '../support/until';
+import { makeTenant, type Tenant } from '../support/api';
+import { repeated, until } from '../support/until';
 import { makeDestination, type NoticeWorld, openNoticeWorld, present } from './world';
 
 let world: NoticeWorld;
@@ -264,7 +264,7 @@ test('of many that are made at once an organization keeps fifty', async () => {
   const { owner_key } = await makeTenant(world.db);
   const url = `${world.receiver_url}/hooks/many`;
   const asked = Array.from({ length: 53 }, () =>
-    inTurn(() => make({ channel: 'webhook', url }, owner_key)),
+    repeated(() => make({ channel: 'webhook', url }, owner_key)),
   );
   const answers = await Promise.all(asked);
   const made = answers.filter(({ status }) => status === 201);

@@ -10,12 +10,12 @@ import {
   type Receiver,
 } from '../../sandbox/notices/receiver';
 import { openDispatcher } from '../../workers/dispatcher';
-import { type CallApi, inTurn, serve } from '../support/api';
+import { type CallApi, serve } from '../support/api';
 import { openTestDatabase } from '../support/database';
 import { gatewayToken } from '../support/keys';
 import { makePrice, reserveBody } from '../support/ledger';
 import { bodyHash } from '../support/tickets';
-import { until } from '../support/until';
+import { repeated, until } from '../support/until';
 import { openWorker, type TestWorker } from '../support/worker';
 
 export interface NoticeWorld extends TestWorker {
@@ -110,7 +110,7 @@ export async function burst(
       const body = { ...reserveBody(org_id, 100), request_body_hash: bodyHash() };
       const path = '/v1/gateway/wallets/reserve';
       // As a gateway does.
-      const answer = await inTurn(() => call('post', path, { key: machine, body }));
+      const answer = await repeated(() => call('post', path, { key: machine, body }));
       ids[place] = answer.body.cost_ticket.id;
     }
   };

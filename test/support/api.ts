@@ -216,16 +216,6 @@ export async function makePerson(
   return { user_id, key, at: `${members}/${user_id}` };
 }
 
-/**
- * Asks again while the answer is 503: of many that ask at once the turn of some comes too late on a
- * busy machine, and they are told to come again.
- */
-export async function inTurn(ask: () => Promise<Answer>): Promise<Answer> {
-  let answer = await ask();
-  for (let tries = 0; answer.status === 503 && tries < 10; tries += 1) answer = await ask();
-  return answer;
-}
-
 /** Asks for a key, an access key without scopes by default. */
 export function issueBy(call: CallApi, key: string, more: object = {}): Promise<Answer> {
   const body = { name: randomUUID(), token_type: 'access', ...more };

@@ -1,6 +1,6 @@
 import { request } from 'undici';
 import type { ProviderName } from '../../../domain/payments/currencies';
-import { inTurn, type Tenant } from '../../support/api';
+import type { Tenant } from '../../support/api';
 import {
   type Checkout,
   confirm,
@@ -13,7 +13,7 @@ import {
   sessionOf,
   wish,
 } from '../../support/payments/world';
-import { until } from '../../support/until';
+import { repeated, until } from '../../support/until';
 
 // Providers that answer in ways that are rare, and buyers who ask often.
 
@@ -88,7 +88,7 @@ test('equal creates, however many at once, share one try at the provider and its
   await world.sandboxes.payment_provider_a.fault(script);
   const headers = { 'idempotency-key': 'the-same' };
   const create = () =>
-    inTurn(() =>
+    repeated(() =>
       world.call('post', '/v1/payments/create-checkout', {
         key: tenant.member_key,
         headers,
