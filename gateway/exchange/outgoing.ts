@@ -65,7 +65,8 @@ function namedBody(call: Sendable, candidate: Candidate): Buffer {
   const { upstream, target } = candidate;
   const { body, outgoing } = request;
   const translation = call.family.translations?.[target.shape];
-  if (translation !== undefined) return Buffer.from(translation.request(request, upstream));
+  if (translation !== undefined)
+    return Buffer.from(translation.request(request, upstream, target.wire));
   const asks = asksUsage(call, candidate);
   if (!asks && body.model === upstream) return outgoing.bytes;
   if (outgoing.form_model !== undefined) return renamed(outgoing, upstream);

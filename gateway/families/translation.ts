@@ -1,3 +1,4 @@
+import type { Wire } from '../providers/kind';
 import type { Body } from '../wire/values';
 import type { Measured } from './reader';
 import type { ClientRequest } from './request';
@@ -9,7 +10,7 @@ import type { ClientRequest } from './request';
 export interface Translation {
   upstream_path: string;
   /** The body for that provider. Throws `invalid_field` for what it has no word for. */
-  request(request: Pick<ClientRequest, 'body' | 'outgoing'>, model: string): string;
+  request(request: Pick<ClientRequest, 'body' | 'outgoing'>, model: string, wire: Wire): string;
   /** The cap of the output that it names for requests that name none. */
   default_cap?: number;
   /** Opens what turns the bytes of its answer into the family's own. */

@@ -30,6 +30,9 @@ export type PlaceName = keyof Place;
 /** How a target proves who asks. */
 export type AuthForm = 'none' | 'key' | 'aws' | 'google' | 'entra';
 
+/** A method of Gemini's own wire that makes vectors: of several texts, or of one. */
+export type VectorMethod = 'batchEmbedContents' | 'predict' | 'embedContent';
+
 /** One request as its path and body depend on it. */
 export interface Asked {
   /** The family's own path, such as `/chat/completions`. */
@@ -132,6 +135,8 @@ export interface Wire {
   has_betas_inside?: boolean;
   /** Other headers of the client that go there. */
   passes?: readonly string[];
+  /** The method by which a model makes vectors, on Gemini's own wire. */
+  vectors?: (model: string) => VectorMethod;
   /** The path behind the base URL, with a query if it has one; the family's own if absent. */
   path?: (asked: Asked) => string;
   /** For streams that are no event streams of text: gives what opens one, once it is loaded. */

@@ -48,7 +48,7 @@ function takersOf(
   const takers = candidates.filter(({ target, upstream }) => {
     try {
       checkRefused(request.body, target.wire);
-      translations?.[target.shape]?.request(request, upstream);
+      translations?.[target.shape]?.request(request, upstream, target.wire);
       return true;
     } catch (error) {
       lacking ??= error;

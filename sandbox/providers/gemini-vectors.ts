@@ -1,5 +1,6 @@
 import { refuse } from './gemini-native';
-import { answer, answerOf, standIn, type Visit } from './relay';
+import { answer, type Visit } from './relay';
+import { vectorsOf } from './vectors';
 
 // Embeddings on Gemini's own wire.
 
@@ -14,6 +15,7 @@ const members = new Set([
 ]);
 // As it is seen to refuse more.
 const REQUESTS_MAX = 100;
+const FAULT = 'A fault was asked for.';
 
 /**
  * `batchEmbedContents`: a vector for each request, all of the model in the path. Models of the
@@ -25,24 +27,16 @@ export async function serveVectors(visit: Visit, model: string): Promise<void> {
   const requests = (visit.body.requests ?? []) as Wanted[];
   const problem = problemOf(visit.body, requests, model);
   if (problem !== undefined) return refuse(visit, 400, 'INVALID_ARGUMENT', problem);
-  const texts = requests.map(textOf);
-  const fault = /\[\[fault:error status=(\d+)/.exec(texts.join(' '))?.[1];
-  if (fault !== undefined)
-    return refuse(visit, Number(fault), 'INVALID_ARGUMENT', 'A fault was asked for.');
-  const dimensions = requests[0]?.outputDimensionality ?? 3_072;
-  const body = { model: standIn('embed'), input: texts, dimensions };
-  const answered = await answerOf(visit, '/v1/embeddings', body);
-  const { data, usage } = (await answered.body.json()) as {
-    data: { embedding: number[] }[];
-    usage: { prompt_tokens: number };
-  };
-  const embeddings = data.map(({ embedding }) => ({ values: embedding }));
+  const asked = { texts: requests.map(textOf), dimensions: requests[0]?.outputDimensionality };
+  const made = await vectorsOf(visit, asked);
+  if ('fault' in made) return refuse(visit, made.fault, 'INVALID_ARGUMENT', FAULT);
+  const tokens = made.tokens.reduce((sum, count) => sum + count, 0);
   const counted = {
-    promptTokenCount: usage.prompt_tokens,
-    promptTokenDetails: [{ modality: 'TEXT', tokenCount: usage.prompt_tokens }],
+    promptTokenCount: tokens,
+    promptTokenDetails: [{ modality: 'TEXT', tokenCount: tokens }],
   };
   answer(visit, 200, {
-    embeddings,
+    embeddings: made.vectors.map((values) => ({ values })),
     ...(/embedding-2/.test(model) ? { usageMetadata: counted } : {}),
   });
 }

@@ -1,10 +1,11 @@
 import { createVerify, type KeyObject } from 'node:crypto';
 import { serveNative } from './gemini-native';
 import { answer, relay, standIn, type Visit } from './relay';
+import { serveVertexVectors } from './vertex-vectors';
 
 /**
  * Vertex: tokens of Google with an end, got for a signed assertion; Claude by rawPredict, whose
- * body has no model; Gemini on OpenAI's wire and on its own.
+ * body has no model; Gemini on OpenAI's wire and on its own, with its vectors.
  */
 export interface VertexOptions {
   /** The key that the service account's assertions are checked by. */
@@ -47,7 +48,7 @@ function parsed(claims: string): Record<string, unknown> {
 const predicted =
   /^\/v1\/projects\/([\w-]+)\/locations\/([\w-]+)\/publishers\/anthropic\/models\/([^/:]+):(rawPredict|streamRawPredict)$/;
 const generated =
-  /^\/v1\/projects\/([\w-]+)\/locations\/([\w-]+)\/publishers\/google\/models\/([^/:]+):(generateContent|streamGenerateContent)$/;
+  /^\/v1\/projects\/([\w-]+)\/locations\/([\w-]+)\/publishers\/google\/models\/([^/:]+):(generateContent|streamGenerateContent|predict|embedContent)$/;
 const chatted =
   /^\/v1\/projects\/([\w-]+)\/locations\/([\w-]+)\/endpoints\/openapi(\/chat\/completions)$/;
 // As its documents say, and as the client of Claude's maker sends it.
@@ -70,7 +71,10 @@ export async function serveVertex(visit: Visit, options: VertexOptions): Promise
   const native = generated.exec(path);
   if (native !== null) {
     if (native[1] !== options.project) return refuse(visit, 403, 'PERMISSION_DENIED', 'Not yours.');
-    return serveGenerated(visit, native[3] as string, native[4] as string);
+    const [, , , model = '', method = ''] = native;
+    if (method === 'predict' || method === 'embedContent')
+      return serveVertexVectors(visit, { model, method }, refuse);
+    return serveGenerated(visit, model, method);
   }
   const found = predicted.exec(path);
   if (found === null) return refuse(visit, 404, 'NOT_FOUND', 'There is no such path.');

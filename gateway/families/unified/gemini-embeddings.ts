@@ -1,3 +1,4 @@
+import type { VectorMethod } from '../../providers/kind';
 import { type Body, countOf, isObject, listOf, objectIn } from '../../wire/values';
 import { wrong } from '../input';
 import type { Told } from '../reader';
@@ -7,19 +8,28 @@ import { translateWhole } from './completion';
 import { shown, unavailable } from './words';
 
 /**
- * Embeddings spoken to Gemini on its own wire: one request for all texts, which `embedContent`
- * would make one vector of (ai.google.dev/api/embeddings).
+ * Embeddings spoken to Gemini on its own wire: at Gemini one request for all texts, which
+ * `embedContent` would make one vector of (ai.google.dev/api/embeddings); at Vertex by the method
+ * of the model (docs.cloud.google.com/vertex-ai/generative-ai/docs/embeddings).
  */
 export const embeddingsOverGemini: Translation = {
   upstream_path: '/embeddings',
-  request: ({ body }, model) => JSON.stringify(toGemini(body, model)),
+  request: ({ body }, model, { vectors }) =>
+    JSON.stringify(bodies[vectors?.(model) ?? 'batchEmbedContents'](wantedOf(body), model)),
   open: (_, about) => whole(about),
 };
 
 // What changes no vector: who asks, and the form in which this gateway writes them.
 const known: ReadonlySet<string> = new Set(['model', 'input', 'dimensions', 'encoding_format']);
 
-function toGemini(body: Body, model: string): Body {
+interface Wanted {
+  texts: readonly string[];
+  /** Absent: as many as the model has. */
+  outputDimensionality?: number;
+}
+
+/** Throws `invalid_field` for what this wire has no word for. */
+function wantedOf(body: Body): Wanted {
   const other = Object.keys(body).find(
     (name) => !known.has(name) && name !== 'user' && body[name] != null,
   );
@@ -33,22 +43,37 @@ function toGemini(body: Body, model: string): Body {
   if (!Array.isArray(texts)) throw wrong('input', '"input" must be a text or a list of texts.');
   if (!texts.every((text) => typeof text === 'string'))
     throw unavailable('input', 'An "input" of tokens');
-  const requests = texts.map((text) => ({
-    model: `models/${model}`,
-    content: { role: 'user', parts: [{ text }] },
-    ...(dimensions == null ? {} : { outputDimensionality: dimensions }),
-  }));
-  return { requests };
+  return { texts, ...(dimensions == null ? {} : { outputDimensionality: Number(dimensions) }) };
 }
+
+const contentOf = (text: string) => ({ role: 'user', parts: [{ text }] });
+
+// What is too long is refused: Vertex would leave out the rest of a text without a word.
+const bodies: Record<VectorMethod, (wanted: Wanted, model: string) => Body> = {
+  batchEmbedContents: ({ texts, ...rest }, model) => ({
+    requests: texts.map((text) => ({
+      model: `models/${model}`,
+      content: contentOf(text),
+      ...rest,
+    })),
+  }),
+  predict: ({ texts, ...rest }) => ({
+    instances: texts.map((content) => ({ content })),
+    parameters: { autoTruncate: false, ...rest },
+  }),
+  embedContent: ({ texts: [text = '', ...others], ...rest }) => {
+    if (others.length > 0) throw unavailable('input', 'More than one text in "input"');
+    return { content: contentOf(text), autoTruncate: false, ...rest };
+  },
+};
 
 function whole({ model, body, estimated_prompt_tokens = 0 }: AnswerHead): Translator {
   let usage: Told | undefined;
   const translate = (bytes: Buffer) => {
     const answer = objectIn(bytes.toString('utf8'));
-    const vectors = listOf(answer?.embeddings);
+    const vectors = vectorsIn(answer ?? {});
     if (answer === undefined || answer.error != null || vectors.length === 0) return bytes;
-    const { promptTokenCount } = isObject(answer.usageMetadata) ? answer.usageMetadata : {};
-    const prompt_tokens = countOf(promptTokenCount);
+    const prompt_tokens = tokensIn(answer, vectors);
     if (prompt_tokens > 0) usage = { ...nothing_used, prompt_tokens };
     const write = body?.encoding_format === 'base64' ? inBase64 : (values: unknown[]) => values;
     const data = vectors.map(({ values }, index) => {
@@ -63,6 +88,24 @@ function whole({ model, body, estimated_prompt_tokens = 0 }: AnswerHead): Transl
   return translateWhole(translate, (measured) => {
     measured.usage = usage;
   });
+}
+
+/** Each with its `values`, as each method gives them. */
+function vectorsIn({ embeddings, embedding, predictions }: Body): Body[] {
+  if (isObject(embedding)) return [embedding];
+  return [
+    ...listOf(embeddings),
+    ...listOf(predictions).map((one) => (isObject(one.embeddings) ? one.embeddings : {})),
+  ];
+}
+
+/** Of all texts together, or of each of them; 0 if none is told. */
+function tokensIn({ usageMetadata }: Body, vectors: readonly Body[]): number {
+  if (isObject(usageMetadata)) return countOf(usageMetadata.promptTokenCount);
+  const counts = vectors.map(({ statistics }) =>
+    isObject(statistics) ? countOf(statistics.token_count) : 0,
+  );
+  return counts.includes(0) ? 0 : counts.reduce((sum, count) => sum + count, 0);
 }
 
 /** Floats of 32 bits, the lowest byte first, as OpenAI's wire has them. */

@@ -1,11 +1,17 @@
-import { type Asked, type Kind, keyedKind, type Wire, without_caching } from '../kind';
+import {
+  type Asked,
+  type Kind,
+  keyedKind,
+  type VectorMethod,
+  type Wire,
+  without_caching,
+} from '../kind';
 import { withThoughts } from '../thoughts';
 
 /** Gemini's own wire below the models of a base URL: the model and the method are its path. */
-export function nativePath({ path, model, is_stream }: Asked): string {
-  const name = encodeURIComponent(model);
-  if (path === '/embeddings') return `/models/${name}:batchEmbedContents`;
-  return `/models/${name}:${is_stream ? 'streamGenerateContent?alt=sse' : 'generateContent'}`;
+export function nativePath({ path, model, is_stream }: Asked, vectors: VectorMethod): string {
+  const generates = is_stream ? 'streamGenerateContent?alt=sse' : 'generateContent';
+  return `/models/${encodeURIComponent(model)}:${path === '/embeddings' ? vectors : generates}`;
 }
 
 // Methods by which a model serves what this gateway asks for; others draw, or speak live.
@@ -31,7 +37,8 @@ const native: Wire = {
   base_url: () => 'https://generativelanguage.googleapis.com/v1beta',
   key: 'x-goog-api-key',
   families: ['chat_completions', 'embeddings'],
-  path: nativePath,
+  vectors: () => 'batchEmbedContents',
+  path: (asked) => nativePath(asked, 'batchEmbedContents'),
   list_prefix: 'models/',
   // It lists fifty if it is not asked for more.
   list: { path: '/models?pageSize=1000', token: 'pageToken', read: readList },

@@ -64,15 +64,21 @@ function chat(place: Place): Wire {
 // (docs.cloud.google.com/vertex-ai/generative-ai/docs/priority-paygo).
 const tierHeader = (tier: string) => ({ 'x-vertex-ai-llm-shared-request-type': tier });
 
+// The models of before take instances, each a text, those since then one content
+// (docs.cloud.google.com/vertex-ai/generative-ai/docs/embeddings).
+const vectors = (model: string) =>
+  /^gemini-embedding-[2-9]/.test(model) ? 'embedContent' : 'predict';
+
 /** Gemini on its own wire. */
 function generated(place: Place): Wire {
   return {
     base_url: baseUrl,
     key: 'bearer',
-    families: ['chat_completions'],
+    families: ['chat_completions', 'embeddings'],
     drop: ['serviceTier'],
     tiers: { flex: tierHeader('flex'), priority: tierHeader('priority') },
-    path: (asked) => `${below(place)}/publishers/google${nativePath(asked)}`,
+    vectors,
+    path: (asked) => `${below(place)}/publishers/google${nativePath(asked, vectors(asked.model))}`,
   };
 }
 

@@ -5,6 +5,7 @@ import type { Identified } from '../../../gateway/call/call';
 import type { Sound } from '../../../gateway/counting/sound';
 import type { Family } from '../../../gateway/families/family';
 import type { ClientRequest } from '../../../gateway/families/request';
+import type { Wire } from '../../../gateway/providers/kind';
 import { readRequest } from '../../../gateway/stages/read';
 
 const BYTES_MAX = 25 * 1_048_576;
@@ -17,6 +18,9 @@ const settings = {
 const identity = { key_id: 'key', org_id: 'org' };
 const arrivals = createArrivals();
 const sound: Pick<Sound, 'lasts'> = { lasts: async () => 1 };
+
+/** A wire that takes whatever its shape has. */
+export const plain_wire: Wire = { key: 'bearer' };
 
 /**
  * Reads a body and its input as the stages ahead of a reserve do: if this throws, nothing is held

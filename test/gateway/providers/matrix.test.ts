@@ -62,6 +62,7 @@ const all_families = Object.keys(requests) as Served[];
 function upstreamOf({ kind, shape }: TargetSettings, family: Served): string {
   if (kind === 'bedrock' && shape === 'openai') return 'openai.gpt-oss-120b-1:0';
   if (kind === 'vertex' && shape === 'openai') return 'google/gemini-3.8-flash';
+  if (kind === 'vertex' && family === 'embeddings') return 'text-embedding-005';
   if (shape === 'gemini') return 'gemini-3.8-pro';
   if (shape === 'converse') return 'amazon.nova-pro-v1:0';
   if (family.startsWith('messages')) return 'claude-opus-5-5';

@@ -2,7 +2,7 @@ import { unified } from '../../../../gateway/families/table';
 import { chatOverConverse } from '../../../../gateway/families/unified/converse-answer';
 import { chatOverGemini } from '../../../../gateway/families/unified/gemini-answer';
 import { chatOverMessages } from '../../../../gateway/families/unified/messages';
-import { take } from '../taken';
+import { plain_wire, take } from '../taken';
 
 const cache_control = { type: 'ephemeral', ttl: '1h' };
 const short = { type: 'ephemeral' };
@@ -18,7 +18,7 @@ const claude = 'eu.anthropic.claude-opus-5-5';
 
 async function request(translation: typeof chatOverMessages, more: object, model = claude) {
   const body = { model, messages: hello, ...more };
-  return JSON.parse(translation.request(await take(body, unified), model));
+  return JSON.parse(translation.request(await take(body, unified), model, plain_wire));
 }
 
 const overMessages = (more: object) => request(chatOverMessages, more);

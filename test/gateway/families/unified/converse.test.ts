@@ -3,14 +3,14 @@ import {
   chatOverConverse,
   converseUsage,
 } from '../../../../gateway/families/unified/converse-answer';
-import { refusalOf, take } from '../taken';
+import { plain_wire, refusalOf, take } from '../taken';
 
 const hello = [{ role: 'user', content: 'Hello' }];
 const messages = [{ role: 'user', content: [{ text: 'Hello' }] }];
 
 async function said(more: object): Promise<Record<string, unknown>> {
   const body = { model: 'nova', messages: hello, ...more };
-  return JSON.parse(chatOverConverse.request(await take(body, unified), 'nova'));
+  return JSON.parse(chatOverConverse.request(await take(body, unified), 'nova', plain_wire));
 }
 
 const schema = { type: 'object', properties: { a: { type: 'string' } } };
@@ -109,7 +109,7 @@ test('pictures, files, caches and calls stand where that wire has them', async (
       ...called.slice(1),
     ],
   };
-  const sent = chatOverConverse.request(await take(body, unified), 'nova');
+  const sent = chatOverConverse.request(await take(body, unified), 'nova', plain_wire);
   // Numbers of any size keep their digits.
   expect(sent).toContain('"input":{"n":1e400}');
   const id = `svc-id-${Buffer.from('a:1', 'utf16le').toString('base64url')}`;

@@ -1,6 +1,6 @@
 import { unified } from '../../../../gateway/families/table';
 import { chatOverMessages } from '../../../../gateway/families/unified/messages';
-import { refusalOf, take } from '../taken';
+import { plain_wire, refusalOf, take } from '../taken';
 
 const pdf = Buffer.from('%PDF-1.7 and more').toString('base64');
 const png = Buffer.from('\x89PNG', 'latin1').toString('base64');
@@ -8,7 +8,7 @@ const words = Buffer.from('Héllo').toString('base64');
 
 async function sent(part: object): Promise<string> {
   const body = { model: 'claude-sonnet-4-5', messages: [{ role: 'user', content: [part] }] };
-  return chatOverMessages.request(await take(body, unified), 'claude-sonnet-4-5');
+  return chatOverMessages.request(await take(body, unified), 'claude-sonnet-4-5', plain_wire);
 }
 
 async function blockOf(part: object): Promise<Record<string, unknown>> {

@@ -1,13 +1,13 @@
 import { unified } from '../../../../gateway/families/table';
 import { chatOverGemini } from '../../../../gateway/families/unified/gemini-answer';
-import { refusalOf, take } from '../taken';
+import { plain_wire, refusalOf, take } from '../taken';
 
 const hello = [{ role: 'user', content: 'Hello' }];
 const contents = [{ role: 'user', parts: [{ text: 'Hello' }] }];
 
 async function said(more: object, model = 'gemini-3.8-flash'): Promise<Record<string, unknown>> {
   const body = { model, messages: hello, ...more };
-  return JSON.parse(chatOverGemini.request(await take(body, unified), model));
+  return JSON.parse(chatOverGemini.request(await take(body, unified), model, plain_wire));
 }
 
 async function refused(more: object, model?: string): Promise<string | null> {
@@ -160,7 +160,7 @@ const called = [
 
 test('calls go back with their signatures and digits, results with their names', async () => {
   const text = JSON.stringify({ model: 'gemini-3.8-flash', messages: called });
-  const sent = chatOverGemini.request(await take(text, unified), 'gemini-3.8-flash');
+  const sent = chatOverGemini.request(await take(text, unified), 'gemini-3.8-flash', plain_wire);
   expect(sent).toContain('"args":{"n": 9007199254740993}');
   const { contents: turns } = JSON.parse(sent) as {
     contents: { parts: Record<string, object>[] }[];

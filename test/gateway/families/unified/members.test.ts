@@ -4,12 +4,16 @@ import { unified } from '../../../../gateway/families/table';
 import { chatOverMessages } from '../../../../gateway/families/unified/messages';
 import { left_out, said } from '../../../../gateway/families/unified/words';
 import { root } from '../../../../runtime/root';
-import { refusalOf, take } from '../taken';
+import { plain_wire, refusalOf, take } from '../taken';
 
 const base = { model: 'claude-sonnet-4-5', messages: [{ role: 'user', content: 'Hello' }] };
 
 async function sent(more: object): Promise<string> {
-  return chatOverMessages.request(await take({ ...base, ...more }, unified), base.model);
+  return chatOverMessages.request(
+    await take({ ...base, ...more }, unified),
+    base.model,
+    plain_wire,
+  );
 }
 
 // What may be left out and what may not, of each member of the table.
@@ -63,7 +67,9 @@ test.each([...refused, 'thinking', 'top_k', 'enable_thinking', '__proto__'])(
   '"%s" is refused, as what nobody knows is',
   async (name) => {
     const text = JSON.stringify({ ...base, zzz: 'low' }).replace('zzz', name);
-    const request = take(text, unified).then((taken) => chatOverMessages.request(taken, 'x'));
+    const request = take(text, unified).then((taken) =>
+      chatOverMessages.request(taken, 'x', plain_wire),
+    );
     const { status, error } = await refusalOf(request as never);
     expect({ status, param: error.param }).toEqual({ status: 422, param: name });
   },

@@ -1,6 +1,6 @@
 import { unified } from '../../../../gateway/families/table';
 import { chatOverMessages } from '../../../../gateway/families/unified/messages';
-import { refusalOf, take } from '../taken';
+import { plain_wire, refusalOf, take } from '../taken';
 
 const claude = 'claude-sonnet-4-5';
 const hello = [{ role: 'user', content: 'Hello' }];
@@ -8,7 +8,7 @@ const hello = [{ role: 'user', content: 'Hello' }];
 /** The text that goes to a provider of the other wire. */
 async function sent(more: object | string): Promise<string> {
   const body = typeof more === 'string' ? more : { model: claude, messages: hello, ...more };
-  return chatOverMessages.request(await take(body, unified), claude);
+  return chatOverMessages.request(await take(body, unified), claude, plain_wire);
 }
 
 async function said(more: object): Promise<Record<string, unknown>> {
