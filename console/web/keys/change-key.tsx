@@ -3,12 +3,13 @@ import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { refresh } from '../api/queries';
+import { changedIn } from '../base/changed';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { type Window, WindowSelect, windowOf, windowWords } from '../fields/window-select';
 import { FormModal } from '../parts/form-modal';
 import { NAMES } from '../parts/names';
-import { expiryOf, lives } from './lives';
+import { expiryOf, livesWithin, useOwnKeyRules } from './lives';
 
 type Key = Answer<'GET /api/keys'>['tokens'][number];
 
@@ -49,16 +50,24 @@ export function ChangeDialog({
   const shown = token ?? last;
   const is_gateway = shown?.token_type === 'gateway';
   const max_budget = typedNumber(budget) ?? null;
+  const rules = useOwnKeyRules(token !== undefined && is_own);
   const submit = async () => {
     if (token === undefined) return;
-    // What is absent stays as it is, also if somebody else has changed it meanwhile.
-    const allowed_models = models.length > 0 ? models : null;
-    const is_other = JSON.stringify(allowed_models) !== JSON.stringify(token.allowed_models);
+    const named = changedIn({ name: name.trim() }, token);
+    const { models: chosen_models, ...bounds } = changedIn(
+      { models, max_budget, budget_window: window },
+      {
+        models: token.allowed_models ?? [],
+        max_budget: token.max_budget,
+        budget_window: windowOf(token.budget_window),
+      },
+    );
     const body = {
-      ...(name.trim() === token.name ? {} : { name: name.trim() }),
-      ...(is_gateway && is_other ? { allowed_models } : {}),
-      ...(is_gateway && max_budget !== token.max_budget ? { max_budget } : {}),
-      ...(is_gateway && window !== windowOf(token.budget_window) ? { budget_window: window } : {}),
+      ...named,
+      ...(is_gateway ? bounds : {}),
+      ...(is_gateway && chosen_models
+        ? { allowed_models: chosen_models.length > 0 ? chosen_models : null }
+        : {}),
       ...(life === AS_IT_IS ? {} : { expires_at: expiryOf(life) }),
     };
     const names = { name: token.name };
@@ -92,7 +101,7 @@ export function ChangeDialog({
             <>
               <TagsInput
                 label="Models"
-                description="None: every model. A star may end a name: gpt-4o*. Gateways see it within 30 seconds."
+                description={`${shown.allowed_models?.length === 0 ? 'It may call none until some are named.' : 'None: every model.'} A star may end a name: gpt-4o*. Gateways see it within 30 seconds.`}
                 value={models}
                 onChange={setModels}
               />
@@ -112,7 +121,10 @@ export function ChangeDialog({
           )}
           <Select
             label="It lives"
-            data={[{ value: AS_IT_IS, label: 'as long as it did' }, ...lives]}
+            data={[
+              { value: AS_IT_IS, label: 'as long as it did' },
+              ...livesWithin(rules?.max_days ?? null),
+            ]}
             value={life}
             onChange={(value) => setLife(value ?? AS_IT_IS)}
             allowDeselect={false}

@@ -28,7 +28,9 @@ export function keyColumns(currency: string, has_owner: boolean): Column<Key>[] 
     {
       title: 'Models',
       cell: ({ allowed_models }) => (
-        <span className="wrap">{allowed_models?.join(', ') ?? 'every model'}</span>
+        <span className="wrap">
+          {allowed_models === null ? 'every model' : allowed_models.join(', ') || 'no model'}
+        </span>
       ),
     },
     { title: 'Ends', cell: ({ expires_at }) => <Time at={expires_at} /> },

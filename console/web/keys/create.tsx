@@ -1,8 +1,7 @@
 import { Select, TagsInput, TextInput } from '@mantine/core';
-import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
-import { reading, refresh } from '../api/queries';
+import { refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { type Found, MemberSelect } from '../fields/member-select';
@@ -10,8 +9,11 @@ import { TeamSelect } from '../fields/team-select';
 import { type Window, WindowSelect, windowOf, windowWords } from '../fields/window-select';
 import { FormModal } from '../parts/form-modal';
 import { type Me, may, useMe } from '../session/me';
-import { expiryOf, lives } from './lives';
+import { expiryOf, livesWithin, useOwnKeyRules } from './lives';
 import type { NewKey } from './shown-once';
+
+/** In days. */
+const USUAL_LIFE = '90';
 
 type For = 'organization' | 'myself' | 'member';
 
@@ -37,7 +39,7 @@ export function CreateDialog({
   const [models, setModels] = useState<string[]>([]);
   const [budget, setBudget] = useState<number | string>('');
   const [chosen, setWindow] = useState<Window>();
-  const [life, setLife] = useState<string | null>('90');
+  const [chosen_life, setLife] = useState(USUAL_LIFE);
   const [whose, setWhose] = useState<For>('organization');
   const [member, setMember] = useState<Found | null>(null);
   useEffect(() => {
@@ -47,14 +49,14 @@ export function CreateDialog({
     setModels([]);
     setBudget('');
     setWindow(undefined);
+    setLife(USUAL_LIFE);
     setWhose('organization');
     setMember(null);
   }, [opened]);
   // A key that names no window has the organization's.
-  const { data: rules } = useQuery({
-    ...reading('GET /api/member-keys/:id', { names: { id: me.acting_org ?? '' } }),
-    enabled: opened && !is_manager && me.acting_org !== null,
-  });
+  const rules = useOwnKeyRules(opened && !is_manager);
+  const lives = livesWithin(rules?.max_days ?? null);
+  const life = lives.some(({ value }) => value === chosen_life) ? chosen_life : '';
   const window = chosen ?? windowOf(rules?.budget_window);
   const usual_team = is_manager ? null : onlyTeam(me);
   const team_id = chosen_team === undefined ? usual_team : chosen_team;
@@ -67,7 +69,7 @@ export function CreateDialog({
       allowed_models: models.length > 0 ? models : null,
       max_budget: typed ?? null,
       ...(chosen === undefined ? {} : { budget_window: chosen }),
-      expires_at: expiryOf(life ?? ''),
+      expires_at: expiryOf(life),
     };
     const agent_id = agent?.id ?? null;
     const of = { myself: me.user?.user_id, member: member?.id, organization: undefined }[whose];
@@ -138,7 +140,7 @@ export function CreateDialog({
             label="It lives"
             data={lives}
             value={life}
-            onChange={setLife}
+            onChange={(value) => setLife(value ?? USUAL_LIFE)}
             allowDeselect={false}
           />
         </>

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh, refusedText } from '../api/queries';
+import { changedIn } from '../base/changed';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
@@ -61,7 +62,11 @@ export function BudgetDialog({
     if (typed === undefined) return;
     const said = { limit: typed, window, on_exceed };
     if (budget)
-      await call('PUT /api/budgets/:id', { names: { id: budget.id }, body: said, idempotency_key });
+      await call('PUT /api/budgets/:id', {
+        names: { id: budget.id },
+        body: changedIn(said, budget),
+        idempotency_key,
+      });
     else
       await call('POST /api/budgets', {
         body: { ...said, owner_type, ...(owner_id === null ? {} : { owner_id }) },

@@ -4,6 +4,7 @@ import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { changedIn } from '../base/changed';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { WindowSelect, windowOf, windowWords } from '../fields/window-select';
@@ -51,7 +52,12 @@ function Form({ id, rules }: { id: string; rules: Rules }) {
     event.preventDefault();
     setBusy(true);
     await act(async () => {
-      await call('PUT /api/member-keys/:id', { names: { id }, body: { ...now, max_budget } });
+      // A rule is written as a whole: what is not changed here is as it is now.
+      const others = await call('GET /api/member-keys/:id', { names: { id } });
+      await call('PUT /api/member-keys/:id', {
+        names: { id },
+        body: { ...others, ...change, ...changedIn({ max_budget }, rules) },
+      });
       setChange({});
       await refresh('/api/member-keys');
       notifications.show({ message: 'The rule for keys of members is saved.' });

@@ -3,6 +3,7 @@ import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { refresh } from '../api/queries';
+import { changedIn } from '../base/changed';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { TeamSelect } from '../fields/team-select';
@@ -49,7 +50,11 @@ export function RuleDialog({
       max_per_day: typedNumber(per_day) ?? 0,
       source,
     };
-    if (rule) await call('PUT /api/approval-rules/:id', { names: { id: rule.id }, body });
+    if (rule)
+      await call('PUT /api/approval-rules/:id', {
+        names: { id: rule.id },
+        body: changedIn(body, rule),
+      });
     else await call('POST /api/approval-rules', { body, idempotency_key });
     void refresh('/api/approval-rules');
     notifications.show({ message: `The rule ${body.name} holds from now on.` });

@@ -178,3 +178,85 @@ test("the key of a person of one team is that team's, unless they take it out", 
   expect(complaints).toEqual([]);
   await context.close();
 });
+
+test('a key of no model stays one if its name alone is changed', async () => {
+  const body = { name: 'of nothing', token_type: 'gateway', allowed_models: [] };
+  await api(org.keys.owner, 'POST', '/v1/tokens', body);
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
+  await page.goto('/keys');
+  const row = page.getByRole('row', { name: 'of nothing' });
+  await row.getByText('no model').waitFor();
+  await row.getByRole('button', { name: 'Change', exact: true }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('It may call none until some are named.').waitFor();
+  await dialog.getByRole('textbox', { name: 'Name' }).fill('of nothing at all');
+  await dialog.getByRole('button', { name: 'Change the key' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  const path = '/v1/tokens/of%20nothing%20at%20all';
+  expect(await api(org.keys.owner, 'GET', path)).toMatchObject({ allowed_models: [] });
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a member is offered the lives that the organization allows, for each key anew', async () => {
+  const rules = `/v1/organizations/${org.id}/member-keys`;
+  await api(org.keys.owner, 'PUT', rules, { enabled: true, max_days: 60 });
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.member });
+  const dialog = page.getByRole('dialog');
+  const life = dialog.getByRole('combobox', { name: 'It lives' });
+  const offered = async () => {
+    await life.click();
+    const words = await page.getByRole('option').allTextContents();
+    await page.keyboard.press('Escape');
+    return words;
+  };
+  await page.goto('/keys');
+  await page.getByRole('button', { name: 'New key' }).click();
+  await until(async () => (await life.inputValue()) === '60 days');
+  expect(await offered()).toEqual(['30 days', '60 days']);
+  await dialog.getByRole('textbox', { name: 'Name' }).fill('of sixty days');
+  await dialog.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByRole('button', { name: 'I have copied it' }).click();
+  const { created_at, expires_at } = await api<{ created_at: string; expires_at: string }>(
+    org.keys.member,
+    'GET',
+    '/v1/me/keys/of%20sixty%20days',
+  );
+  const days = (Date.parse(expires_at) - Date.parse(created_at)) / 86_400_000;
+  expect(days).toBeCloseTo(60, 1);
+  await page.getByRole('button', { name: 'New key' }).click();
+  await life.click();
+  await page.getByRole('option', { name: '30 days' }).click();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await dialog.waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'New key' }).click();
+  expect(await life.inputValue()).toBe('60 days');
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('what a form of a budget does not change stays as somebody else has made it meanwhile', async () => {
+  const { id } = await api<{ id: string }>(org.keys.owner, 'POST', '/v1/budgets', {
+    owner_type: 'organization',
+    limit: 50,
+    window: 'month',
+  });
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
+  await page.goto('/settings?tab=budgets');
+  const row = page.getByRole('row', { name: org.name });
+  await row.getByRole('button', { name: 'Change' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel('Limit in USD').waitFor();
+  await api(org.keys.owner, 'PUT', `/v1/budgets/${id}`, { limit: 80 });
+  await dialog.getByRole('combobox', { name: 'A call beyond it' }).click();
+  await page.getByRole('option', { name: 'waits for an approval' }).click();
+  await dialog.getByRole('button', { name: 'Change', exact: true }).click();
+  await dialog.waitFor({ state: 'detached' });
+  expect(await api(org.keys.owner, 'GET', `/v1/budgets/${id}`)).toMatchObject({
+    limit: 80,
+    window: 'month',
+    on_exceed: 'ticket',
+  });
+  expect(complaints).toEqual([]);
+  await context.close();
+});
