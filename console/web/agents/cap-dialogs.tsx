@@ -6,6 +6,7 @@ import { reading, refresh, refusedText } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
+import { useLast } from '../parts/use-last';
 import { useCurrency } from '../session/me';
 import { beyond, CAPS, type Cap, counts, modelWords } from './words';
 
@@ -162,10 +163,7 @@ export function CapDialog({
 
 /** Takes a cap away. */
 export function DeleteCap({ agent_id, cap, onClose }: OfAgent & { cap: Cap | undefined }) {
-  const [last, setLast] = useState(cap);
-  useEffect(() => {
-    if (cap !== undefined) setLast(cap);
-  }, [cap]);
+  const shown = useLast(cap);
   const submit = async () => {
     if (cap === undefined) return;
     await call('DELETE /api/agents/:id/usage-constraints/:cid', {
@@ -174,7 +172,6 @@ export function DeleteCap({ agent_id, cap, onClose }: OfAgent & { cap: Cap | und
     void refresh(CAPS);
     onClose();
   };
-  const shown = cap ?? last;
   return (
     <FormModal
       title={`Delete the cap on ${shown ? modelWords(shown) : ''}`}

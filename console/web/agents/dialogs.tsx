@@ -5,6 +5,7 @@ import { call } from '../api/client';
 import { refresh } from '../api/queries';
 import { FormModal } from '../parts/form-modal';
 import { NAMES } from '../parts/names';
+import { useLast } from '../parts/use-last';
 import { DoomedKeys } from '../people/doomed-keys';
 import { useMe } from '../session/me';
 import { AGENTS, type Agent } from './words';
@@ -73,10 +74,7 @@ export function ArchiveAgent({
   onClose: () => void;
 }) {
   const id = useMe().acting_org ?? '';
-  const [last, setLast] = useState(agent);
-  useEffect(() => {
-    if (agent !== undefined) setLast(agent);
-  }, [agent]);
+  const shown = useLast(agent);
   const submit = async () => {
     if (agent === undefined) return;
     await call('DELETE /api/organizations/:id/agents/:agent_id', {
@@ -88,7 +86,7 @@ export function ArchiveAgent({
   };
   return (
     <FormModal
-      title={`Archive ${(agent ?? last)?.name ?? ''}`}
+      title={`Archive ${shown?.name ?? ''}`}
       opened={agent !== undefined}
       onClose={onClose}
       submit={submit}

@@ -16,10 +16,12 @@ export function MemberSelect({
   label,
   value,
   onChange,
+  flex,
 }: {
   label: string;
   value: Found | null;
   onChange: (member: Found | null) => void;
+  flex?: number;
 }) {
   const id = useMe().acting_org ?? '';
   const [q, setQ] = useState('');
@@ -45,6 +47,7 @@ export function MemberSelect({
       nothingFoundMessage="Nobody has this name"
       searchable
       required
+      flex={flex}
     />
   );
 }

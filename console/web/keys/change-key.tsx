@@ -9,6 +9,7 @@ import { AmountInput } from '../fields/amount-input';
 import { type Window, WindowSelect, windowOf, windowWords } from '../fields/window-select';
 import { FormModal } from '../parts/form-modal';
 import { NAMES } from '../parts/names';
+import { useLast } from '../parts/use-last';
 import { expiryOf, livesWithin, useOwnKeyRules } from './lives';
 
 type Key = Answer<'GET /api/keys'>['tokens'][number];
@@ -32,7 +33,7 @@ export function ChangeDialog({
   is_own: boolean;
   onClose: () => void;
 }) {
-  const [last, setLast] = useState(token);
+  const shown = useLast(token);
   const [name, setName] = useState('');
   const [models, setModels] = useState<string[]>([]);
   const [budget, setBudget] = useState<number | string>('');
@@ -40,14 +41,12 @@ export function ChangeDialog({
   const [life, setLife] = useState(AS_IT_IS);
   useEffect(() => {
     if (token === undefined) return;
-    setLast(token);
     setName(token.name);
     setModels(token.allowed_models ?? []);
     setBudget(token.max_budget ?? '');
     setWindow(windowOf(token.budget_window));
     setLife(AS_IT_IS);
   }, [token]);
-  const shown = token ?? last;
   const is_gateway = shown?.token_type === 'gateway';
   const max_budget = typedNumber(budget) ?? null;
   const rules = useOwnKeyRules(token !== undefined && is_own);

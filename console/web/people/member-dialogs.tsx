@@ -16,6 +16,7 @@ import { refresh } from '../api/queries';
 import { Dialog } from '../parts/dialog';
 import { FormModal } from '../parts/form-modal';
 import { Time } from '../parts/time';
+import { useLast } from '../parts/use-last';
 import { useMe } from '../session/me';
 import { DoomedKeys } from './doomed-keys';
 import { type Member, type Role, roles } from './words';
@@ -224,13 +225,4 @@ export function Invite({ member, onClose }: OfMember) {
       </Stack>
     </Dialog>
   );
-}
-
-/** The last member, so that a dialog keeps its words while it closes. */
-function useLast(member: Member | undefined): Member | undefined {
-  const [last, setLast] = useState(member);
-  useEffect(() => {
-    if (member !== undefined) setLast(member);
-  }, [member]);
-  return member ?? last;
 }

@@ -1,10 +1,10 @@
-import { Button, Group, Select, Stack, Text, TextInput } from '@mantine/core';
-import { useDebouncedCallback } from '@mantine/hooks';
+import { Button, Group, Stack, Text, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { type Found, MemberSelect } from '../fields/member-select';
 import { act } from '../parts/act';
 import { State } from '../parts/badge';
 import { DataTable } from '../parts/data-table';
@@ -12,6 +12,7 @@ import { Dialog } from '../parts/dialog';
 import { FormModal } from '../parts/form-modal';
 import { NAMES } from '../parts/names';
 import { Empty } from '../parts/states';
+import { useLast } from '../parts/use-last';
 import { ledTeams, may, useMe } from '../session/me';
 import { DoomedKeys } from './doomed-keys';
 import { TeamMoney, TeamMoneyButtons, type TeamMove } from './team-money';
@@ -73,10 +74,7 @@ export function TeamName({
 /** Archives a team, after it was said which keys end. */
 export function ArchiveTeam({ team, onClose }: { team: Team | undefined; onClose: () => void }) {
   const id = useMe().acting_org ?? '';
-  const [last, setLast] = useState(team);
-  useEffect(() => {
-    if (team !== undefined) setLast(team);
-  }, [team]);
+  const shown = useLast(team);
   const submit = async () => {
     if (team === undefined) return;
     await call('DELETE /api/organizations/:id/teams/:team_id', { names: { id, team_id: team.id } });
@@ -86,7 +84,7 @@ export function ArchiveTeam({ team, onClose }: { team: Team | undefined; onClose
   };
   return (
     <FormModal
-      title={`Archive ${(team ?? last)?.name ?? ''}`}
+      title={`Archive ${shown?.name ?? ''}`}
       opened={team !== undefined}
       onClose={onClose}
       submit={submit}
@@ -104,11 +102,7 @@ export function ArchiveTeam({ team, onClose }: { team: Team | undefined; onClose
 
 /** Who is in a team, and as what. */
 export function TeamMembers({ team, onClose }: { team: Team | undefined; onClose: () => void }) {
-  const [last, setLast] = useState(team);
-  useEffect(() => {
-    if (team !== undefined) setLast(team);
-  }, [team]);
-  const shown = team ?? last;
+  const shown = useLast(team);
   return (
     <Dialog
       opened={team !== undefined}
@@ -223,10 +217,7 @@ function TakeOut({
   onClose: () => void;
 }) {
   const id = useMe().acting_org ?? '';
-  const [last, setLast] = useState(member);
-  useEffect(() => {
-    if (member !== undefined) setLast(member);
-  }, [member]);
+  const shown = useLast(member);
   const submit = async () => {
     if (member === undefined) return;
     await call('DELETE /api/organizations/:id/teams/:team_id/members/:user_id', {
@@ -238,7 +229,7 @@ function TakeOut({
   };
   return (
     <FormModal
-      title={`Take ${(member ?? last)?.name ?? ''} out of ${team.name}`}
+      title={`Take ${shown?.name ?? ''} out of ${team.name}`}
       opened={member !== undefined}
       onClose={onClose}
       submit={submit}
@@ -254,40 +245,21 @@ function TakeOut({
 /** Takes a member of the organization into the team; the server searches them by name. */
 function TakeIn({ team, change }: { team: Team; change: (work: () => Promise<unknown>) => void }) {
   const id = useMe().acting_org ?? '';
-  const [q, setQ] = useState('');
-  const search = useDebouncedCallback(setQ, 250);
-  const [user_id, setUser] = useState<string | null>(null);
-  const { data } = useQuery(
-    reading('GET /api/organizations/:id/members', {
-      names: { id },
-      query: { q, cursor: 'first', per_page: 20, sort: 'name' },
-    }),
-  );
+  const [member, setMember] = useState<Found | null>(null);
   return (
     <Group align="flex-end" gap="xs">
-      <Select
-        label="Take in"
-        placeholder="Search a member"
-        data={(data?.members ?? []).map(({ user_id: value, name: label }) => ({ value, label }))}
-        value={user_id}
-        onChange={setUser}
-        onSearchChange={search}
-        filter={({ options }) => options}
-        searchable
-        nothingFoundMessage="Nobody has this name"
-        flex={1}
-      />
+      <MemberSelect label="Take in" value={member} onChange={setMember} flex={1} />
       <Button
-        disabled={user_id === null}
+        disabled={member === null}
         onClick={() => {
-          if (user_id === null) return;
+          if (member === null) return;
           change(() =>
             call('POST /api/organizations/:id/teams/:team_id/members', {
               names: { id, team_id: team.id },
-              body: { user_id },
+              body: { user_id: member.id },
             }),
           );
-          setUser(null);
+          setMember(null);
         }}
       >
         Take in

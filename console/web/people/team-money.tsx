@@ -6,6 +6,7 @@ import { refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
+import { useLast } from '../parts/use-last';
 import { useMe } from '../session/me';
 import type { Team } from './words';
 
@@ -55,16 +56,14 @@ export function TeamMoney({
   const me = useMe();
   const id = me.acting_org ?? '';
   const currency = me.memberships.find(({ org_id }) => org_id === id)?.currency;
-  const [last, setLast] = useState(move);
+  const shown = useLast(move);
   const [amount, setAmount] = useState<number | string>('');
   const [note, setNote] = useState('');
   useEffect(() => {
     if (move === undefined) return;
-    setLast(move);
     setAmount('');
     setNote('');
   }, [move]);
-  const shown = move ?? last;
   if (shown === undefined) return null;
   const { way, member } = shown;
   const { title, label, done } = words[way];

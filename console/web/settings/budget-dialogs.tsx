@@ -143,6 +143,7 @@ function OwnerSelect({
 }) {
   const id = useMe().acting_org ?? '';
   const [q, setQ] = useState('');
+  const [chosen, setChosen] = useState<{ value: string; label: string } | null>(null);
   const search = useDebouncedCallback(setQ, 250);
   const asked = { q, cursor: 'first', per_page: 20 } as const;
   const teams = useQuery({
@@ -169,13 +170,18 @@ function OwnerSelect({
     user: people.data?.members.map((one) => ({ value: one.user_id, label: one.name })),
     key: keys.data?.tokens.map((one) => ({ value: one.id, label: one.name })),
   }[owner_type];
+  // A search for others leaves the name of what is chosen in the field.
+  const is_listed = owner_id === null || found?.some(({ value }) => value === owner_id);
   return (
     <Select
       label="Which"
       placeholder="Search by name"
-      data={found ?? []}
+      data={[...(is_listed || chosen === null ? [] : [chosen]), ...(found ?? [])]}
       value={owner_id}
-      onChange={setOwner}
+      onChange={(id, option) => {
+        setOwner(id);
+        setChosen(option);
+      }}
       onSearchChange={search}
       filter={({ options }) => options}
       searchable

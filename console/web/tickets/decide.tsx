@@ -11,6 +11,7 @@ import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { AppLink } from '../parts/link';
 import { exactText, inputDigits, Money, moneyText } from '../parts/money';
+import { useLast } from '../parts/use-last';
 import { type Me, may, useMe } from '../session/me';
 import { useCredits } from '../session/rules';
 import { fillable, sourceWords } from './sources';
@@ -252,15 +253,6 @@ export function DenyDialog({ ticket, onClose }: Dialog) {
       />
     </FormModal>
   );
-}
-
-/** The last ticket, so that a dialog keeps its words while it closes. */
-function useLast(ticket: CostTicket | undefined): CostTicket | undefined {
-  const [last, setLast] = useState(ticket);
-  useEffect(() => {
-    if (ticket !== undefined) setLast(ticket);
-  }, [ticket]);
-  return ticket ?? last;
 }
 
 /** The wallet that the ticket itself counts its shortfall by: the fullest one. */
