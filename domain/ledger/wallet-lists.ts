@@ -100,10 +100,12 @@ export function listAll(
   { sort = '-created_at', ...request }: WalletsRequest,
 ): Promise<Page<Wallet> | Part<Wallet>> {
   const of = org_id === undefined ? 'true' : 'w.org_id = :org_id';
-  const words = filter.q ? [found] : [];
+  // The indexes of words know an organization's alone.
+  const search = org_id === undefined ? undefined : searchOf(filter);
+  const words = filter.q && search === undefined ? [found] : [];
   const conditions = [of, ...conditionsOf(filter), ...words].join(' and ');
   const bindings = { org_id: org_id ?? null, ...bindingsOf(filter) };
-  return listOf(db, listing(conditions, bindings), { sort, ...request });
+  return listOf(db, listing(conditions, bindings, search), { sort, ...request });
 }
 
 function searchOf({ q }: WalletFilter): Search | undefined {
