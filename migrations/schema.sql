@@ -884,6 +884,15 @@ create unique index wallet_transactions_seq on wallet_transactions (wallet_id, s
 create index wallet_transactions_transfer on wallet_transactions (wallet_id, transfer_id)
 where transfer_id is not null;
 
+-- Per wallet of a person that a team takes from: how far its entries are counted, what they come to
+-- with holds, and what is left of each gift, `[{giver, nanos}]`, the oldest first.
+create table gift_folds (
+  wallet_id text primary key references wallets,
+  folded_seq bigint not null default 0,
+  total_nanos numeric not null default 0,
+  lots jsonb not null default '[]'
+);
+
 -- The one lock: every money function first takes the organization's wallet row. It orders wallets,
 -- keys' budgets, caps, tickets and sessions of the organization, so that no two of its functions
 -- can deadlock.

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import * as exchangeRates from '../../domain/exchange-rates';
+import * as gifts from '../../domain/ledger/gifts';
 import * as wallets from '../../domain/ledger/wallets';
 import { lockForTeam, requireInTeam } from '../../domain/people/team-rights';
 import type { Db } from '../../domain/sql';
@@ -57,11 +58,12 @@ function allocate(ctx: Ctx, body: Transfer) {
   });
 }
 
-function reclaim(ctx: Ctx, body: Transfer) {
+async function reclaim(ctx: Ctx, body: Transfer) {
+  await gifts.foldUp(ctx.db, await actingOrg(ctx.db, ctx.principal, body.id), body.user_id);
   return move(ctx, body, async (db, { org_id, team_id, user_id }, amount_nanos) => {
     const to = await wallets.ensureNamed(db, org_id, { team_id }, { isTaking: false });
     const from = await wallets.ensureNamed(db, org_id, { user_id }, { isTaking: true });
-    await wallets.requireGiven(db, { giver: to.wallet_id, taker: from.wallet_id }, amount_nanos);
+    await gifts.requireGiven(db, { giver: to.wallet_id, taker: from.wallet_id }, amount_nanos);
     return { from, to };
   });
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import * as exchangeRates from '../../domain/exchange-rates';
 import { requireKnown } from '../../domain/known';
 import { balances } from '../../domain/ledger/balances';
-import * as walletLists from '../../domain/ledger/wallet-lists';
+import * as walletLists from '../../domain/ledger/views/wallet-lists';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as wallets from '../../domain/ledger/wallets';
 import { isPlatformAdmin, lock } from '../../domain/people/rights';

@@ -228,46 +228,6 @@ export async function transfer(
   });
 }
 
-/**
- * Refuses (409) to take more out of a person's wallet than is left of what another one gave to it.
- * What the wallet spends, holds or gives away is first taken from gifts, so that nobody's own money
- * goes to the giver; what approvals moved was for their calls and is no gift. The organization is
- * locked.
- */
-export async function requireGiven(
-  trx: Db,
-  { giver, taker }: { giver: string; taker: string },
-  amount_nanos: bigint,
-): Promise<void> {
-  const { is_left } = await one<{ is_left: boolean }>(
-    trx,
-    `with gifts as (
-       select t.seq, t.amount_nanos from wallet_transactions t
-       where t.wallet_id = :taker and t.type = 'allocation_in'
-         and exists (select 1 from wallet_transactions g where g.wallet_id = :giver and g.transfer_id = t.transfer_id)
-         and not exists (select 1 from approval_entries a where a.transaction_id = t.id)
-     ), moves as (
-       select g.seq, g.amount_nanos::numeric as nanos from gifts g
-       union all
-       select t.seq, case when t.type = 'allocation_out' then t.amount_nanos else -coalesce(t.actual_cost_nanos, 0) end
-       from wallet_transactions t
-       where t.wallet_id = :taker and t.seq > (select min(g.seq) from gifts g) and t.type in ('settlement', 'allocation_out')
-     ), sums as (
-       -- What was left before a gift was its own to lose: the most that any of them and its successors leave.
-       select sum(m.nanos) over (order by m.seq desc) as left_nanos from moves m
-     )
-     select coalesce((select max(s.left_nanos) from sums s), 0) - w.reserved_nanos >= :amount_nanos as is_left
-     from wallets w where w.id = :taker`,
-    { giver, taker, amount_nanos },
-  );
-  if (is_left) return;
-  throw new AppError(
-    'insufficient_balance',
-    'Less than this amount is left of what the team gave to this wallet. What was spent came out of it first.',
-    { status: 409, param: 'amount' },
-  );
-}
-
 const OUT_OF_RANGE = '22003';
 
 function boundError(error: unknown): unknown {

@@ -25,7 +25,7 @@ export function expiryOf(life: string): string | null {
   return life === '' ? null : new Date(serverNow() + Number(life) * DAY_MS).toISOString();
 }
 
-/** The organization's rules for keys that members make themselves; undefined until they are read. */
+/** The rules for keys that members make themselves; undefined until they are read. */
 export function useOwnKeyRules(is_wanted: boolean) {
   const { acting_org } = useMe();
   const { data } = useQuery({

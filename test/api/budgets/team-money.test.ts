@@ -152,3 +152,77 @@ test('a team takes back what is left of its gifts, and never what a person paid 
   expect(refusal(await move('reclaim', 6))).toMatchObject(tooMuch);
   expect((await move('reclaim', 5)).status).toBe(200);
 });
+
+/** A team of the world, as its admin moves money to and from one person. */
+function movesOf({ org_id, team_id, lead }: Team, user_id: string) {
+  const path = `/v1/organizations/${org_id}/teams/${team_id}`;
+  return (verb: 'allocate' | 'reclaim', tokens: number) =>
+    world.call('post', `${path}/${verb}`, {
+      key: lead.key,
+      body: { user_id, amount: tokens / 1e6 },
+    });
+}
+
+test('a gift that paid a debt is not taken back from what the person pays in', async () => {
+  const team = await makeRichTeam();
+  const { db } = world;
+  const move = movesOf(team, team.asker.user_id);
+  await credit(db, team.org_id, team.own_wallet, -300n * TOKEN);
+  expect((await move('allocate', 300)).status).toBe(200);
+  await credit(db, team.org_id, team.own_wallet, 300n * TOKEN);
+  expect(refusal(await move('reclaim', 1))).toMatchObject({ status: 409, param: 'amount' });
+  expect((await move('allocate', 20)).status).toBe(200);
+  expect(refusal(await move('reclaim', 21))).toMatchObject({ status: 409, param: 'amount' });
+  expect((await move('reclaim', 20)).status).toBe(200);
+});
+
+test('what another team gives and takes back leaves a gift whole', async () => {
+  const team = await makeRichTeam();
+  const { db, call } = world;
+  const { org_id, asker, billing_key, lead } = team;
+  const path = `/v1/organizations/${org_id}/teams`;
+  const key = team.owner_key;
+  const { body: other } = await call('post', path, { key, body: { name: 'Other' } });
+  for (const body of [{ user_id: asker.user_id }, { user_id: lead.user_id, role: 'admin' }])
+    await call('post', `${path}/${other.id}/members`, { key, body });
+  const funded = { key: billing_key, body: { team_id: other.id, amount: 0.0004 } };
+  expect((await call('post', '/v1/wallets/allocate', funded)).status).toBe(200);
+  const move = movesOf(team, asker.user_id);
+  const moveOther = movesOf({ ...team, team_id: other.id }, asker.user_id);
+  const tooMuch = { status: 409, param: 'amount' };
+  expect((await move('allocate', 50)).status).toBe(200);
+  expect((await moveOther('allocate', 60)).status).toBe(200);
+  expect(refusal(await moveOther('reclaim', 61))).toMatchObject(tooMuch);
+  expect((await moveOther('reclaim', 60)).status).toBe(200);
+  expect(refusal(await move('reclaim', 51))).toMatchObject(tooMuch);
+  expect((await move('reclaim', 50)).status).toBe(200);
+  expect((await balance(db, team.own_wallet)).balance_nanos).toBe(0n);
+});
+
+test('a long ledger is counted once, in short steps', async () => {
+  const team = await makeRichTeam();
+  const { db } = world;
+  const { own_wallet } = team;
+  const move = movesOf(team, team.asker.user_id);
+  expect((await move('allocate', 100)).status).toBe(200);
+  await many(
+    db,
+    `insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, created_at)
+     select 'txn_' || md5(n::text), w.id, w.org_id, w.seq + n, 'credit', 1, w.balance_nanos + n, clock_timestamp()
+     from wallets w cross join generate_series(1, 12000) as n where w.id = :own_wallet`,
+    { own_wallet },
+  );
+  await many(
+    db,
+    'update wallets set seq = seq + 12000, balance_nanos = balance_nanos + 12000 where id = :own_wallet',
+    { own_wallet },
+  );
+  expect(refusal(await move('reclaim', 101))).toMatchObject({ status: 409, param: 'amount' });
+  const counted = await many(
+    db,
+    `select f.folded_seq = w.seq as is_whole from gift_folds f join wallets w on w.id = f.wallet_id where w.id = :own_wallet`,
+    { own_wallet },
+  );
+  expect(counted).toEqual([{ is_whole: true }]);
+  expect((await move('reclaim', 100)).status).toBe(200);
+});

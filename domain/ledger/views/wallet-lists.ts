@@ -1,7 +1,7 @@
-import { type Listing, type ListRequest, listOf, type Part, type Search } from '../lists';
-import { named } from '../named';
-import { isMadeBefore, type Page, pageOf } from '../pages';
-import type { Db } from '../sql';
+import { type Listing, type ListRequest, listOf, type Part, type Search } from '../../lists';
+import { named } from '../../named';
+import { isMadeBefore, type Page, pageOf } from '../../pages';
+import type { Db } from '../../sql';
 import {
   type OwnerType,
   type Viewer,
@@ -9,7 +9,7 @@ import {
   type Wallet,
   walletColumns,
   walletTable,
-} from './wallets';
+} from '../wallets';
 
 // What a wallet has, holds included, against its threshold.
 const conditionOf = {
