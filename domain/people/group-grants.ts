@@ -1,7 +1,6 @@
 import { type Db, many, maybe } from '../sql';
 import type { GroupGrant, Issuer } from './issuers';
-import { revokeKeysOf } from './makers';
-import { revokeKeysBelow } from './rising';
+import { followRole } from './rising';
 import { type Role, rolePermissions } from './roles';
 import * as teams from './teams';
 
@@ -100,11 +99,7 @@ async function applyRole(
      where org_id = :org_id and user_id = :user_id and archived_at is null`,
     { ...person, role, granted_by: role === 'member' ? null : issuer_id },
   );
-  const is_less = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
   const caller = { id: issuer_id, user_id: null, scopes: rolePermissions.owner };
-  if (is_less) await revokeKeysOf(trx, { ...person, with_own: false }, { caller, keep_keys: [] });
-  else {
-    const by = { issuer_id, subject };
-    await revokeKeysBelow(trx, { ...person, gained: rolePermissions[role], by });
-  }
+  const change = { ...person, before: before.role, role, by: { issuer_id, subject } };
+  await followRole(trx, change, { caller, keep_keys: [] });
 }

@@ -3,7 +3,7 @@ import { type Db, many, maybe, one } from '../sql';
 import { type EndedKeys, revokeKeysOf } from './makers';
 import { unique } from './organizations';
 import { type Caller, requireRank, requireScopes } from './rights';
-import { revokeKeysBelow } from './rising';
+import { followRole, isLess, revokeKeysBelow } from './rising';
 import { type Role, rolePermissions } from './roles';
 
 export interface Member {
@@ -79,8 +79,9 @@ interface NewMember {
 
 /**
  * Takes a person into the organization: a new one by name, or a known one by id. A former member
- * comes back. People of other organizations can be named by platform admins only; for all others
- * they do not exist.
+ * comes back, and rises from no rights to those of the role: sign-ins that somebody below it had
+ * bound to them are unbound. People of other organizations can be named by platform admins only;
+ * for all others they do not exist. The organization is locked.
  */
 export function add(
   db: Db,
@@ -107,6 +108,7 @@ export function add(
     );
     if (!joined)
       throw new AppError('already_exists', 'This user is a member already.', { param: 'user_id' });
+    await revokeKeysBelow(trx, { org_id, user_id: id, gained: rolePermissions[role] });
     const member = await get(trx, org_id, id);
     await requireOwnEmail(trx, org_id, member);
     return member;
@@ -130,9 +132,8 @@ interface By {
 }
 
 /**
- * Gives a member another role; the permissions of their keys follow at once. If that takes a
- * permission away, the keys that they may hold are revoked, except those that stand for themselves;
- * if it gives one, those that stand for them and that somebody below their new role made.
+ * Gives a member another role; the permissions of their keys follow at once. What falls with the
+ * change is in `followRole`.
  */
 export async function setRole(
   trx: Db,
@@ -145,20 +146,15 @@ export async function setRole(
   requireRank(caller, before.role);
   requireScopes(caller, rolePermissions[role], 'role');
   if (role !== 'owner') await requireAnotherOwner(trx, subject);
-  const isLess = rolePermissions[before.role].some((one) => !rolePermissions[role].includes(one));
+  const change = { org_id, user_id, before: before.role, role };
   // What groups gave or may give again is the organization's own from now on: a sign-in leaves it.
   await many(
     trx,
     `update memberships set role = :role, granted_by = case when :is_less or granted_by is not null then '${BY_HAND}' end
      where org_id = :org_id and user_id = :user_id and archived_at is null`,
-    { org_id, user_id, role, is_less: isLess },
+    { org_id, user_id, role, is_less: isLess(change) },
   );
-  const ended = isLess
-    ? await revokeKeysOf(trx, { ...subject, with_own: false }, { caller, keep_keys })
-    : {
-        ...(await revokeKeysBelow(trx, { org_id, user_id, gained: rolePermissions[role] })),
-        kept_keys: [],
-      };
+  const ended = await followRole(trx, change, { caller, keep_keys });
   return { ...(await get(trx, org_id, user_id)), ...ended };
 }
 

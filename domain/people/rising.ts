@@ -1,10 +1,60 @@
 import { type Db, many } from '../sql';
 import * as identities from './identities';
-import { type EndedKeys, tokensOf } from './makers';
+import { type EndedKeys, revokeKeysOf, tokensOf } from './makers';
 import { voidInvitations } from './one-time-codes';
+import type { Caller } from './rights';
 import { type Permission, type Role, rolePermissions } from './roles';
 
-// Who rises must not take along who holds a key of theirs, or may sign in as them.
+// Who rises must not take along who holds a key of theirs, or may sign in as them; who falls takes
+// along what they made.
+
+/** A member whose role becomes another one. */
+interface RoleChange {
+  org_id: string;
+  user_id: string;
+  /** The role that they had; null: they come back, or are new. */
+  before: Role | null;
+  role: Role;
+  /** The groups of which subject gave the role, if it was not given by hand. */
+  by?: { issuer_id: string; subject: string };
+}
+
+/** True if the new role lacks a permission of the old one. It may have others in its place. */
+export function isLess({ before, role }: Pick<RoleChange, 'before' | 'role'>): boolean {
+  return (
+    before !== null && rolePermissions[before].some((one) => !rolePermissions[role].includes(one))
+  );
+}
+
+/**
+ * Ends what may not outlast a change of a member's role: with a permission that is lost, the keys
+ * that the person may hold, except those that stand for themselves; with one that is gained, what
+ * stands for them and was made by somebody below the new role. A role may lose and gain at once:
+ * an admin who becomes a billing admin does. The organization is locked.
+ */
+export async function followRole(
+  trx: Db,
+  change: RoleChange,
+  { caller, keep_keys }: { caller: Caller; keep_keys: readonly string[] },
+): Promise<EndedKeys> {
+  const { before, role, ...person } = change;
+  const { org_id, user_id } = person;
+  const had = before === null ? [] : rolePermissions[before];
+  const isMore = rolePermissions[role].some((one) => !had.includes(one));
+  const fallen = isLess(change)
+    ? await revokeKeysOf(trx, { org_id, user_id, with_own: false }, { caller, keep_keys })
+    : nothing;
+  const risen = isMore
+    ? await revokeKeysBelow(trx, { ...person, gained: rolePermissions[role] })
+    : nothing;
+  return {
+    revoked_keys: [...fallen.revoked_keys, ...risen.revoked_keys],
+    kept_keys: fallen.kept_keys,
+    unbound_identities: [...fallen.unbound_identities, ...risen.unbound_identities],
+  };
+}
+
+const nothing: EndedKeys = { revoked_keys: [], kept_keys: [], unbound_identities: [] };
 
 /** What a member gains, and by the groups of which subject, if by those. */
 interface Gain {
