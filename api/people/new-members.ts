@@ -154,7 +154,7 @@ function addOne(
   const added = db.transaction(async (trx) => {
     const { user_id } = await takeIn(trx, org_id, caller, given);
     for (const { team_id, role: team_role } of into) {
-      if (team_role === 'admin') requireOther(caller, user_id);
+      if (team_role === 'admin') await requireOther(trx, { org_id, user_id, caller });
       await teams.add(trx, { org_id, team_id, user_id }, team_role);
     }
     const one = await members.get(trx, org_id, user_id);

@@ -176,7 +176,7 @@ async function addTeamMember(
 ) {
   const org_id = await actingOrg(db, principal, named_id);
   const caller = await rights.lock(db, org_id, principal, 'org:members');
-  if (role === 'admin') requireOther(caller, user_id);
+  if (role === 'admin') await requireOther(db, { org_id, user_id, caller });
   return teams.add(db, { org_id, team_id, user_id }, role);
 }
 
@@ -186,7 +186,7 @@ async function setTeamRole(
 ) {
   const org_id = await actingOrg(db, principal, named_id);
   const caller = await rights.lock(db, org_id, principal, 'org:members');
-  if (role === 'admin') requireOther(caller, user_id);
+  if (role === 'admin') await requireOther(db, { org_id, user_id, caller });
   return teams.setRole(db, { org_id, team_id, user_id }, role);
 }
 

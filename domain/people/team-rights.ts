@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
 import { type Db, many, maybe } from '../sql';
 import { type Caller, isOwner, isPlatformAdmin, lockAsNow } from './rights';
-import type { Permission } from './roles';
+import { type Permission, type Role, rolePermissions } from './roles';
 
 // What an admin of a team may do there without a permission of the organization: allocate its money
 // to its members, decide on its tickets, and see what it spends.
@@ -87,15 +87,47 @@ function mayMoveMoney(caller: Caller): boolean {
 
 /**
  * Nobody makes themselves the admin of a team: whoever manages people would give themselves its
- * money. An owner has that already.
+ * money. Nor does anybody with a credential that the person may hold: one that they made, or whose
+ * way they opened, for another member. Whoever may move money has that already. The organization
+ * is locked.
  */
-export function requireOther(caller: Caller, user_id: string): void {
-  if (user_id !== caller.user_id || isOwner(caller)) return;
+export async function requireOther(
+  trx: Db,
+  { org_id, user_id, caller }: { org_id: string; user_id: string; caller: Caller },
+): Promise<void> {
+  if (isOwner(caller)) return;
+  const isOwn = user_id === caller.user_id;
+  if (!isOwn && !(await mayHold(trx, { org_id, user_id, caller_id: caller.id }))) return;
   throw new AppError(
     'permission_denied',
-    'Nobody makes themselves the admin of a team. Ask an owner, or another admin.',
+    isOwn
+      ? 'Nobody makes themselves the admin of a team. Ask an owner, or another admin.'
+      : 'Nobody makes themselves the admin of a team, and this person made the key, or opened the way to the sign-in, that asks for it. Ask an owner, or another admin.',
     { param: 'role' },
   );
+}
+
+/**
+ * True if a member without `org:billing` made, renewed or bound a credential, or one with which
+ * that was done.
+ */
+async function mayHold(
+  trx: Db,
+  at: { org_id: string; user_id: string; caller_id: string },
+): Promise<boolean> {
+  const found = await maybe<{ role: Role }>(
+    trx,
+    `with recursive up (id) as (
+       values (:caller_id)
+       union
+       select h.holder from up join tokens k on k.id = up.id and k.org_id = :org_id
+       cross join lateral token_holders(k.id, null) as h (holder)
+     )
+     select m.role from memberships m
+     where m.org_id = :org_id and m.user_id = :user_id and m.archived_at is null and m.user_id in (select id from up)`,
+    at,
+  );
+  return found !== undefined && !rolePermissions[found.role].includes('org:billing');
 }
 
 /**

@@ -167,6 +167,62 @@ test('nobody makes themselves the admin of a team, but an owner', async () => {
   expect((await call('post', `${team}/members`, { key: chief.key, body })).status).toBe(201);
 });
 
+describe('nor by a puppet:', () => {
+  let one: Person;
+  const lead = (key: string, method: 'post' | 'put' = 'post', user_id = one.user_id) =>
+    method === 'post'
+      ? call('post', `${team}/members`, { key, body: { user_id, role: 'admin' } })
+      : call('put', `${team}/members/${user_id}`, { key, body: { role: 'admin' } });
+
+  /** A key of another admin, whom the person made for it. */
+  async function puppetKey(): Promise<{ user_id: string; key: string }> {
+    const made = await call('post', `${base}/members`, {
+      key: one.key,
+      body: { name: 'Puppet', role: 'admin' },
+    });
+    const { user_id } = made.body;
+    const scopes = ['org:members', 'tokens:write'];
+    return { user_id, key: (await issueBy(call, one.key, { user_id, scopes })).body.key };
+  }
+
+  beforeEach(async () => {
+    one = await makePerson({ db, call }, tenant, 'admin');
+    await call('post', `${team}/members`, { key: one.key, body: { user_id: tenant.member_id } });
+  });
+
+  test('a key that they made for another admin', async () => {
+    const { key } = await puppetKey();
+    const refused = { status: 403, code: 'permission_denied', param: 'role' };
+    expect(refusal(await lead(key))).toEqual(refused);
+    await call('post', `${team}/members`, owner({ user_id: one.user_id }));
+    expect(refusal(await lead(key, 'put'))).toEqual(refused);
+    // Others are made admins by it, whose keys of lower hands end with that.
+    expect((await lead(key, 'put', tenant.member_id)).status).toBe(200);
+  });
+
+  test('a session of that key, or a second key made with it', async () => {
+    const { user_id, key: access_key } = await puppetKey();
+    const session = await call('post', '/v1/sessions', { body: { access_key } });
+    expect(session.status).toBe(201);
+    expect((await lead(session.body.key)).status).toBe(403);
+    const scopes = ['org:members'];
+    const second = await issueBy(call, access_key, { user_id, scopes });
+    expect(second.status).toBe(201);
+    expect((await lead(second.body.key)).status).toBe(403);
+  });
+
+  test('but a real other admin makes them one, and an owner needs nobody', async () => {
+    const other = await makePerson({ db, call }, tenant, 'admin');
+    expect((await lead(other.key)).status).toBe(201);
+    const chief = await makePerson({ db, call }, tenant, 'owner');
+    const key = await issueBy(call, chief.key, {
+      user_id: other.user_id,
+      scopes: ['org:members'],
+    });
+    expect((await lead(key.body.key, 'post', chief.user_id)).status).toBe(201);
+  });
+});
+
 test('an access key for an admin of a team is for those who may move money', async () => {
   await makeLeader();
   const people = await makePerson({ db, call }, tenant, 'admin');
