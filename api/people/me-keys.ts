@@ -7,7 +7,6 @@ import * as rights from '../../domain/people/rights';
 import * as tokenChanges from '../../domain/people/token-changes';
 import * as tokenLists from '../../domain/people/token-lists';
 import * as tokens from '../../domain/people/tokens';
-import type { Db } from '../../domain/sql';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission } from '../http/access';
@@ -200,7 +199,7 @@ async function issue(
     { org_id: person.org_id, key_id: made.id },
     { max_budget_nanos: bounds.max_budget_nanos, window: budget_window },
   );
-  return { ...(await tokens.find(db, person.org_id, made.name)), key: made.key };
+  return { ...(await tokens.get(db, person.org_id, made.id)), key: made.key };
 }
 
 async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
@@ -217,14 +216,7 @@ async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
 }
 
 function find({ db, principal }: Ctx, input: z.infer<typeof one>) {
-  return ownKey(db, personOf(principal), input.name);
-}
-
-/** A gateway key that stands for the person; for those of others 404. */
-async function ownKey(db: Db, { org_id, user_id }: Person, key_name: string) {
-  const token = await tokens.find(db, org_id, key_name);
-  if (token.user_id === user_id && token.token_type === 'gateway') return token;
-  throw new AppError('not_found', 'No key was found under this id.');
+  return tokens.findOwn(db, personOf(principal), input.name);
 }
 
 async function change(
@@ -235,7 +227,7 @@ async function change(
   await rights.lockAsNow(db, person.org_id, principal);
   const allowed = await memberKeys.settings(db, person.org_id);
   memberKeys.requireEnabled(allowed);
-  const token = await ownKey(db, person, named);
+  const token = await tokens.findOwn(db, person, named);
   if (token.created_by !== person.user_id)
     throw new AppError(
       'permission_denied',
@@ -264,12 +256,12 @@ async function change(
     { org_id: person.org_id, key_id: token.id },
     { max_budget_nanos, window: budget_window },
   );
-  return tokens.find(db, person.org_id, made.name);
+  return tokens.get(db, person.org_id, token.id);
 }
 
 async function revoke({ db, principal }: Ctx, input: z.infer<typeof one>) {
   const person = personOf(principal);
   await rights.lockAsNow(db, person.org_id, principal);
-  await ownKey(db, person, input.name);
-  return tokens.revoke(db, person.org_id, input.name);
+  const token = await tokens.findOwn(db, person, input.name);
+  return tokens.revoke(db, person.org_id, token);
 }

@@ -168,7 +168,7 @@ async function issue({ db, principal }: Ctx, input: z.infer<typeof newToken>) {
   const { max_budget_nanos } = token;
   const window = input.budget_window;
   await budgets.setOfKey(db, { org_id, key_id: made.id }, { max_budget_nanos, window });
-  return { ...(await tokens.find(db, org_id, made.name)), key: made.key };
+  return { ...(await tokens.get(db, org_id, made.id)), key: made.key };
 }
 
 async function list({ db, principal }: Ctx, input: z.infer<typeof listQuery>) {
@@ -209,7 +209,7 @@ async function change(
   const window = budget_window === undefined ? token.budget_window : budget_window;
   requireBudget(budget_window, max_budget_nanos);
   await budgets.setOfKey(db, { org_id, key_id: token.id }, { max_budget_nanos, window });
-  return tokens.find(db, org_id, changed.name);
+  return tokens.get(db, org_id, token.id);
 }
 
 async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
@@ -217,7 +217,7 @@ async function revoke({ db, principal }: Ctx, input: z.infer<typeof byName>) {
   const caller = await asNow(db, principal, org_id);
   const token = await tokens.find(db, org_id, input.name);
   await rights.requireChangeable(db, { org_id, caller }, token);
-  return tokens.revoke(db, org_id, input.name);
+  return tokens.revoke(db, org_id, token);
 }
 
 async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
@@ -230,7 +230,7 @@ async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
   if (org_id !== null && user_id !== null && token_type === 'access')
     await requireTeamRank(db, { org_id, user_id, caller }, 'name');
   const key = await tokens.rotate(db, token, input.overlap_seconds);
-  return { ...(await tokens.find(db, org_id, input.name)), key };
+  return { ...(await tokens.get(db, org_id, token.id)), key };
 }
 
 /** The caller with what they may do in the organization by now, which is locked. */

@@ -1,5 +1,6 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
+import { type Db, many } from '../sql';
 
 export type TokenType = 'access' | 'gateway';
 
@@ -37,6 +38,29 @@ export function suspended(): AppError {
   return new AppError(
     'organization_suspended',
     'This organization is suspended: its keys and people are refused. Ask its platform admin.',
+  );
+}
+
+/** An expired key gives its name to another one; with `of` only if it stands for that person. */
+export async function freeName(
+  trx: Db,
+  { org_id, name, of }: { org_id: string | null; name: string; of?: string | undefined },
+): Promise<void> {
+  await many(
+    trx,
+    `update tokens set revoked_at = expires_at
+     where org_id is not distinct from :org_id and name = :name and revoked_at is null and expires_at <= clock_timestamp()
+       and (:of::text is null or user_id = :of)`,
+    { org_id, name, of: of ?? null },
+  );
+}
+
+/** The refusal (409) of a name that a living key bears. */
+export function nameTaken(name: string): AppError {
+  return new AppError(
+    'already_exists',
+    `A living key is named ${name}. Revoke it or choose another name.`,
+    { param: 'name' },
   );
 }
 

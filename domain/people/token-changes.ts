@@ -1,7 +1,8 @@
 import { AppError } from '../errors';
-import { type Db, many, maybe, one } from '../sql';
+import { type Db, many, maybe } from '../sql';
+import { freeName, nameTaken } from './keys';
 import { unique } from './organizations';
-import { freeName, nameTaken, type Token, tokenRows } from './tokens';
+import { get, type Token } from './tokens';
 
 /** What may be changed of a key: absent stays as it is, null takes the bound away. */
 export interface TokenChange {
@@ -38,7 +39,7 @@ export async function change(
   const taken = nameTaken(name ?? '');
   await unique(taken.message, () => write(trx, id, others, wanted), taken.details);
   await write(trx, id, limits, wanted);
-  return one<Token>(trx, `${tokenRows} and t.id = :id`, { org_id, id }, 'No key');
+  return get(trx, org_id, id);
 }
 
 /** True for a session that somebody began with this key: it acts for the key. */

@@ -1,7 +1,7 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
 import { type Db, many, maybe, one } from '../sql';
-import { newKey, type TokenType } from './keys';
+import { freeName, nameTaken, newKey, type TokenType } from './keys';
 import { type Caller, requireMaker, requirePerson, requireRank } from './rights';
 import { type Permission, type Role, rolePermissions } from './roles';
 import { requireInTeam, requireTeamRank } from './team-rights';
@@ -118,31 +118,8 @@ export function issue(
     if (!made) throw nameTaken(name);
     const key = await addSecret(trx, made.id, token.token_type);
     if (caller !== undefined && drawsOnPerson(token)) await emitKeyIssued(trx, made.id);
-    return { ...(await find(trx, org_id, name)), key };
+    return { ...(await get(trx, org_id, made.id)), key };
   });
-}
-
-/** An expired key gives its name to another one; with `of` only if it stands for that person. */
-export async function freeName(
-  trx: Db,
-  { org_id, name, of }: Pick<NewToken, 'org_id' | 'name'> & { of?: string | undefined },
-): Promise<void> {
-  await many(
-    trx,
-    `update tokens set revoked_at = expires_at
-     where org_id is not distinct from :org_id and name = :name and revoked_at is null and expires_at <= clock_timestamp()
-       and (:of::text is null or user_id = :of)`,
-    { org_id, name, of: of ?? null },
-  );
-}
-
-/** The refusal (409) of a name that a living key bears. */
-export function nameTaken(name: string): AppError {
-  return new AppError(
-    'already_exists',
-    `A living key is named ${name}. Revoke it or choose another name.`,
-    { param: 'name' },
-  );
 }
 
 /** Keys that are issued at one moment may pass the bound together, by as many as they are. */
@@ -160,25 +137,48 @@ async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
     );
 }
 
+/** A key by its id, also one that has ended; `not_found` for that of another organization. */
+export function get(db: Db, org_id: string | null, id: string): Promise<Token> {
+  return one<Token>(db, `${tokenRows} and t.id = :id`, { org_id, id }, 'No key');
+}
+
 /** The living key of a name, else the newest that bore it; `not_found` otherwise. */
 export function find(db: Db, org_id: string | null, name: string): Promise<Token> {
+  return one<Token>(db, `${tokenRows} and t.name = :name ${newest}`, { org_id, name }, 'No key');
+}
+
+/** The same among the gateway keys that stand for a person. */
+export function findOwn(
+  db: Db,
+  { org_id, user_id }: { org_id: string; user_id: string },
+  name: string,
+): Promise<Token> {
   return one<Token>(
     db,
-    `${tokenRows} and t.name = :name order by t.revoked_at is null desc, t.id desc limit 1`,
-    { org_id, name },
+    `${tokenRows} and t.name = :name and t.user_id = :user_id and t.token_type = 'gateway' ${newest}`,
+    { org_id, user_id, name },
     'No key',
   );
 }
 
-/** Revokes at once: the next request with the key is refused everywhere; calls in flight finish. */
-export async function revoke(db: Db, org_id: string | null, name: string): Promise<Token> {
-  const token = await find(db, org_id, name);
+/** Of the keys of one name the living one comes first, then the newest. */
+const newest = 'order by t.revoked_at is null desc, t.id desc limit 1';
+
+/**
+ * Revokes at once: the next request with the key is refused everywhere; calls in flight finish. The
+ * answer is this very key: several that have ended may bear its name.
+ */
+export async function revoke(
+  db: Db,
+  org_id: string | null,
+  { id }: Pick<Token, 'id'>,
+): Promise<Token> {
   await many(
     db,
     'update tokens set revoked_at = clock_timestamp() where id = :id and revoked_at is null',
-    { id: token.id },
+    { id },
   );
-  return find(db, org_id, name);
+  return get(db, org_id, id);
 }
 
 /**

@@ -73,7 +73,7 @@ beforeAll(async () => {
   keys.platform = platform;
   keys.control = world.machine;
   keys.revoked = await of(rolePermissions.owner, { name: 'revoked' });
-  await tokens.revoke(db, org_id, 'revoked');
+  await tokens.revoke(db, org_id, await tokens.find(db, org_id, 'revoked'));
   keys.expired = await of(rolePermissions.owner, { name: 'expired' });
   await db('tokens')
     .where({ name: 'expired' })

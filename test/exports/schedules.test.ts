@@ -123,7 +123,7 @@ test('a schedule falls with the key that made it, and with the role of its perso
   const { org_id } = tenant;
   const key = await makeKey(db, org_id, { scopes: ['org:billing'], name: 'accountant' });
   const of_key = (await schedule({}, key)).body.id;
-  await tokens.revoke(db, org_id, 'accountant');
+  await tokens.revoke(db, org_id, await tokens.find(db, org_id, 'accountant'));
   const person = await makePerson({ db, call }, tenant, 'billing_admin');
   const of_person = (await schedule({}, person.key)).body.id;
   const demoted = await call('put', person.at, { key: tenant.owner_key, body: { role: 'member' } });

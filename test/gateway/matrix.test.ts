@@ -100,7 +100,7 @@ beforeAll(async () => {
   keys.platform = await platformKey(db);
   keys.control = world.control_plane_token;
   keys.revoked = await gatewayKey(api, org_id, { name: 'revoked' });
-  await tokens.revoke(db, org_id, 'revoked');
+  await tokens.revoke(db, org_id, await tokens.find(db, org_id, 'revoked'));
   keys.expired = await gatewayKey(api, org_id, { name: 'expired' });
   await db('tokens')
     .where({ name: 'expired' })

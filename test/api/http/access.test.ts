@@ -32,7 +32,7 @@ beforeAll(async () => {
     name: 'revoked',
     scopes: rolePermissions.owner,
   });
-  await tokens.revoke(db, tenant.org_id, 'revoked');
+  await tokens.revoke(db, tenant.org_id, await tokens.find(db, tenant.org_id, 'revoked'));
   const last = platform.endsWith('A') ? 'B' : 'A';
   bad_keys = {
     missing: undefined,

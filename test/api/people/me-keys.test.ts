@@ -203,6 +203,32 @@ test('a member takes no name of an expired key of somebody else', async () => {
   expect((await call('post', '/v1/tokens', { key: tenant.owner_key, body })).status).toBe(201);
 });
 
+test('a key that a member revokes is the one of the answer, whoever bore its name before', async () => {
+  await allow();
+  const mine = (await make({ name: 'y', max_budget: 3 })).body;
+  // Somebody else's, which was made later, and has ended.
+  await issueBy(call, tenant.owner_key, { name: 'x', scopes: ['org:billing'] });
+  const theirs = await call('delete', '/v1/tokens/x', { key: tenant.owner_key });
+  expect(theirs.body).toMatchObject({ status: 'revoked', scopes: ['org:billing'] });
+  expect((await change('y', { name: 'x' })).status).toBe(200);
+  const ended = { id: mine.id, name: 'x', prefix: mine.prefix, max_budget: 3, status: 'revoked' };
+  const answer = await call('delete', '/v1/me/keys/x', { key: person.key });
+  expect(answer).toMatchObject({ status: 200, body: ended });
+  expect((await call('get', '/v1/me/keys/x', { key: person.key })).body).toMatchObject(ended);
+  const strange = await call('get', '/v1/me/keys/x', { key: tenant.member_key });
+  expect(strange.status).toBe(404);
+});
+
+test('so is the one that an admin revokes', async () => {
+  const key = tenant.owner_key;
+  const first = (await issueBy(call, key, { name: 'a', scopes: ['org:billing'] })).body;
+  await issueBy(call, key, { name: 'b' });
+  await call('delete', '/v1/tokens/b', { key });
+  await call('patch', '/v1/tokens/a', { key, body: { name: 'b' } });
+  const { body } = await call('delete', '/v1/tokens/b', { key });
+  expect(body).toMatchObject({ id: first.id, prefix: first.prefix, status: 'revoked' });
+});
+
 test('a key that an admin made for a person is theirs to see and revoke, not to change', async () => {
   await allow();
   const body = {
