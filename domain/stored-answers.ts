@@ -1,4 +1,5 @@
 import { AppError } from './errors';
+import { owns } from './lists';
 import { type Db, deleteInSteps, many, maybe, one } from './sql';
 
 /** The scope of an Idempotency-Key: its sender, the route, and the organization (null for none). */
@@ -20,7 +21,9 @@ export interface StoredAnswer {
   answer: string;
 }
 
-const ofClaim = `org_id is not distinct from :org_id and principal = :principal and route = :route and key = :key`;
+function ofClaim({ org_id }: Claim): string {
+  return `${owns('org_id', org_id)} and principal = :principal and route = :route and key = :key`;
+}
 
 /**
  * Takes the key for one action. Undefined if its answer is still to be given; else the stored one.
@@ -39,7 +42,7 @@ export async function claim(db: Db, wanted: Claim): Promise<StoredAnswer | undef
     { ...wanted },
   );
   if (isFirst) return undefined;
-  return answerIn(await one<Stored>(db, storedRow, { ...wanted }), wanted);
+  return answerIn(await one<Stored>(db, storedRow(wanted), { ...wanted }), wanted);
 }
 
 /**
@@ -49,7 +52,7 @@ export async function claim(db: Db, wanted: Claim): Promise<StoredAnswer | undef
 export async function find(db: Db, wanted: Claim): Promise<StoredAnswer | undefined> {
   const found = await maybe<Stored>(
     db,
-    `${storedRow} and created_at >= clock_timestamp() - interval '7 days'`,
+    `${storedRow(wanted)} and created_at >= clock_timestamp() - interval '7 days'`,
     { ...wanted },
   );
   return found && answerIn(found, wanted);
@@ -61,7 +64,9 @@ interface Stored {
   answer: string;
 }
 
-const storedRow = `select body_sha256, status, answer from idempotency_keys where ${ofClaim}`;
+function storedRow(wanted: Claim): string {
+  return `select body_sha256, status, answer from idempotency_keys where ${ofClaim(wanted)}`;
+}
 
 function answerIn(
   { body_sha256, status, answer }: Stored,
@@ -81,14 +86,14 @@ function answerIn(
 export async function keep(db: Db, wanted: Claim, { status, answer }: StoredAnswer): Promise<void> {
   await many(
     db,
-    `update idempotency_keys set status = :status, answer = :answer where ${ofClaim} and status is null`,
+    `update idempotency_keys set status = :status, answer = :answer where ${ofClaim(wanted)} and status is null`,
     { ...wanted, status, answer: JSON.stringify(answer) },
   );
 }
 
 /** Gives back a claimed key whose action had no answer to keep. */
 export async function release(db: Db, wanted: Claim): Promise<void> {
-  await many(db, `delete from idempotency_keys where ${ofClaim} and status is null`, { ...wanted });
+  await many(db, `delete from idempotency_keys where ${ofClaim(wanted)} and status is null`, { ...wanted });
 }
 
 /** Forgets answers after 7 days; how many. */

@@ -1,5 +1,6 @@
 import { AppError, tooMany } from '../errors';
 import { keptFrom } from '../events';
+import { owns } from '../lists';
 import { type Db, many, one } from '../sql';
 import { momentIn, requireZone } from '../time-zones';
 import { requireUsable } from './destinations';
@@ -105,7 +106,7 @@ export async function create(
   await lock(trx, org_id);
   const { queued } = await one<{ queued: number }>(
     trx,
-    `select count(*)::int as queued from exports where org_id is not distinct from :org_id and status = 'queued'`,
+    `select count(*)::int as queued from exports where ${owns('org_id', org_id)} and status = 'queued'`,
     { org_id },
   );
   if (queued >= QUEUED_MAX)
@@ -152,7 +153,7 @@ async function requireRoom(trx: Db, org_id: string | null, bytes_max: number): P
        min(x.expires_at) filter (where x.status = 'completed') as next,
        coalesce(bool_or(x.status in ('failed', 'canceled', 'expired') and f.bytes > 0), false) as is_clearing
      from exports x cross join lateral (select sum(q.bytes) as bytes from export_files q where q.export_id = x.id) as f
-     where x.org_id is not distinct from :org_id and x.target = 'folder' and x.cleared_at is null`,
+     where ${owns('x.org_id', org_id)} and x.target = 'folder' and x.cleared_at is null`,
     { org_id },
   );
   const is_full = bytes >= BigInt(bytes_max);

@@ -135,7 +135,7 @@ async function requireFew(
   const { active, daily } = await one<{ active: number; daily: number }>(
     trx,
     `select count(*)::int as active, count(*) filter (where s.every = 'day' and s.destination_id is null)::int as daily
-     from export_schedules s where s.org_id is not distinct from :org_id and s.archived_at is null`,
+     from export_schedules s where ${owns('s.org_id', org_id)} and s.archived_at is null`,
     { org_id },
   );
   if (active >= SCHEDULES_MAX)

@@ -1,5 +1,6 @@
 import { AppError } from '../errors';
 import { newId } from '../ids';
+import { owns } from '../lists';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import type { Secrets } from '../secrets';
 import { type Db, many, one } from '../sql';
@@ -60,7 +61,7 @@ export function list(
     {
       select: `select ${columns}`,
       all: `from notice_destinations d
-        where d.org_id is not distinct from :org_id and d.archived_at is null and ${isMadeBefore('d.created_at')}`,
+        where ${owns('d.org_id', org_id)} and d.archived_at is null and ${isMadeBefore('d.created_at')}`,
       ordered: 'order by d.id desc',
     },
     { org_id },
@@ -106,7 +107,7 @@ export async function create(
   );
   const { count } = await one<{ count: number }>(
     trx,
-    `select count(*)::int as count from notice_destinations d where d.org_id is not distinct from :org_id and d.archived_at is null`,
+    `select count(*)::int as count from notice_destinations d where ${owns('d.org_id', row.org_id)} and d.archived_at is null`,
     { org_id: row.org_id },
   );
   if (count >= DESTINATIONS_MAX)

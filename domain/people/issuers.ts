@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { type ListRequest, listOf, type Part } from '../lists';
+import { type ListRequest, listOf, owns, type Part } from '../lists';
 import { type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
 import { unique } from './organizations';
@@ -149,7 +149,7 @@ export async function create(trx: Db, fields: IssuerFields): Promise<Issuer> {
   const former = await maybe<{ id: string }>(
     trx,
     `select id from identity_issuers where issuer = :issuer and client_id = :client_id
-       and org_id is not distinct from :org_id and archived_at is not null
+       and ${owns('org_id', org_id)} and archived_at is not null
      order by archived_at desc limit 1`,
     { org_id, issuer, client_id },
   );

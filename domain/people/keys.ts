@@ -1,5 +1,6 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
+import { owns } from '../lists';
 import { type Db, many } from '../sql';
 
 export type TokenType = 'access' | 'gateway';
@@ -49,7 +50,7 @@ export async function freeName(
   await many(
     trx,
     `update tokens set revoked_at = expires_at
-     where org_id is not distinct from :org_id and name = :name and revoked_at is null and expires_at <= clock_timestamp()
+     where ${owns('org_id', org_id)} and name = :name and revoked_at is null and expires_at <= clock_timestamp()
        and (:of::text is null or user_id = :of)`,
     { org_id, name, of: of ?? null },
   );

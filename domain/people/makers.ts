@@ -39,7 +39,7 @@ export async function revokeKeysOf(
   const { org_id } = at;
   const ending = await many<Token>(
     trx,
-    `${tokenRows} and (t.user_id = :user_id or t.id in (select keys_held_by_2(:org_id, :user_id, :own)))
+    `${tokenRows(org_id)} and (t.user_id = :user_id or t.id in (select keys_held_by_2(:org_id, :user_id, :own)))
      and (:with_own or t.user_id is distinct from :user_id)
      and t.id = any(array(select id from tokens where org_id = :org_id and ${living})) order by t.id desc`,
     { ...at, own: await signedInBy(trx, caller.id) },
@@ -147,5 +147,5 @@ async function keep(trx: Db, ids: string[], caller: Caller): Promise<void> {
 
 /** The keys of these ids, newest first. */
 export function tokensOf(trx: Db, org_id: string, ids: string[]): Promise<Token[]> {
-  return many(trx, `${tokenRows} and t.id = any(:ids) order by t.id desc`, { org_id, ids });
+  return many(trx, `${tokenRows(org_id)} and t.id = any(:ids) order by t.id desc`, { org_id, ids });
 }

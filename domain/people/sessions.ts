@@ -1,3 +1,4 @@
+import { owns } from '../lists';
 import { type Db, many, maybe, one } from '../sql';
 import { suspended } from './keys';
 import type { Permission, Role } from './roles';
@@ -46,11 +47,8 @@ const living = (org_id: string | null) => `
     coalesce(t.last_used_at, t.created_at) + interval '1 hour' as idle_ends_at
   from tokens t left join identity_issuers i on i.id = t.issuer_id
   where t.purpose = 'session' and t.revoked_at is null and t.expires_at > clock_timestamp() and session_lives(t)
-    and ${ofOrg(org_id)}`;
+    and ${owns('t.org_id', org_id)}`;
 
-// The indexes of tokens are read by = and by is null, not by "is not distinct from".
-const ofOrg = (org_id: string | null) =>
-  org_id === null ? 't.org_id is null' : 't.org_id = :org_id';
 const ofHolder = ({ org_id }: Holder) =>
   org_id === null
     ? 't.org_id is null and t.user_id is null'

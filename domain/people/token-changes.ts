@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { owns } from '../lists';
 import { type Db, many, maybe } from '../sql';
 import { freeName, nameTaken } from './keys';
 import { unique } from './organizations';
@@ -59,7 +60,7 @@ async function requireFree(
   await freeName(trx, at);
   const taken = await maybe(
     trx,
-    `select 1 from tokens where org_id is not distinct from :org_id and name = :name and revoked_at is null and id <> :id`,
+    `select 1 from tokens where ${owns('org_id', at.org_id)} and name = :name and revoked_at is null and id <> :id`,
     at,
   );
   if (taken) throw nameTaken(at.name);

@@ -1,4 +1,4 @@
-import { type ListRequest, listOf, type Part, type Search } from '../lists';
+import { type ListRequest, listOf, owns, type Part, type Search } from '../lists';
 import type { Page } from '../pages';
 import type { Db } from '../sql';
 import type { TokenType } from './keys';
@@ -55,7 +55,7 @@ export function list(
   request: ListRequest,
 ): Promise<Page<Token> | Part<Token>> {
   const keys = "t.purpose = 'key'";
-  const of = `${org_id === null ? 't.org_id is null' : 't.org_id = :org_id'} and ${keys}`;
+  const of = `${owns('t.org_id', org_id)} and ${keys}`;
   const names = Object.keys(conditionsOf) as (keyof typeof conditionsOf)[];
   const given = names.filter((name) => filter[name] !== undefined);
   const conditions = [of, ...given.map((name) => conditionsOf[name](filter))];

@@ -1,5 +1,6 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
+import { owns } from '../lists';
 import { type Db, many, maybe, one } from '../sql';
 import { freeName, nameTaken, newKey, type TokenType } from './keys';
 import { type Caller, requireMaker, requirePerson, requireRank } from './rights';
@@ -77,7 +78,9 @@ export const tokenTable = `
   left join budgets kb on kb.owner_id = t.id and kb.is_max_budget and kb.archived_at is null`;
 
 /** The keys of an organization, without sessions; more conditions may follow. */
-export const tokenRows = `${tokenColumns} ${tokenTable} where t.org_id is not distinct from :org_id and t.purpose = 'key'`;
+export function tokenRows(org_id: string | null): string {
+  return `${tokenColumns} ${tokenTable} where ${owns('t.org_id', org_id)} and t.purpose = 'key'`;
+}
 
 /**
  * Issues a key. Its value is in this answer and nowhere else. A name is free again once its key
@@ -139,12 +142,12 @@ async function requireRoom(trx: Db, org_id: string | null): Promise<void> {
 
 /** A key by its id, also one that has ended; `not_found` for that of another organization. */
 export function get(db: Db, org_id: string | null, id: string): Promise<Token> {
-  return one<Token>(db, `${tokenRows} and t.id = :id`, { org_id, id }, 'No key');
+  return one<Token>(db, `${tokenRows(org_id)} and t.id = :id`, { org_id, id }, 'No key');
 }
 
 /** The living key of a name, else the newest that bore it; `not_found` otherwise. */
 export function find(db: Db, org_id: string | null, name: string): Promise<Token> {
-  return one<Token>(db, `${tokenRows} and t.name = :name ${newest}`, { org_id, name }, 'No key');
+  return one<Token>(db, `${tokenRows(org_id)} and t.name = :name ${newest}`, { org_id, name }, 'No key');
 }
 
 /** The same among the gateway keys that stand for a person. */
@@ -155,13 +158,13 @@ export function findOwn(
 ): Promise<Token> {
   return one<Token>(
     db,
-    `${tokenRows} and t.name = :name and t.user_id = :user_id and t.token_type = 'gateway' ${newest}`,
+    `${tokenRows(org_id)} and t.name = :name and t.user_id = :user_id and t.token_type = 'gateway' ${newest}`,
     { org_id, user_id, name },
     'No key',
   );
 }
 
-/** Of the keys of one name the living one comes first, then the newest. */
+/** Of the keys of one name the living one comes first, then the newest: so its index has them. */
 const newest = 'order by t.revoked_at is null desc, t.id desc limit 1';
 
 /**
