@@ -84,7 +84,8 @@ export function create(
 ): Promise<Rule> {
   return db.transaction(async (trx) => {
     await lock(trx, given.org_id);
-    await requireFields(trx, given.org_id, given);
+    requireFields(given);
+    await requireTeam(trx, given);
     const { total } = await one<{ total: number }>(
       trx,
       'select count(*)::int as total from approval_rules where org_id = :org_id and archived_at is null',
@@ -117,7 +118,9 @@ export function update(
     const old = await get(trx, org_id, id);
     const given = Object.entries(fields).filter(([, value]) => value !== undefined);
     const next: Rule = { ...old, ...Object.fromEntries(given) };
-    await requireFields(trx, org_id, next);
+    requireFields(next);
+    // What is not given is not judged: the team of a rule may have been archived meanwhile.
+    if (fields.team_id !== undefined) await requireTeam(trx, next);
     await many(
       trx,
       `update approval_rules set name = :name, team_id = :team_id, max_per_call_nanos = :max_per_call_nanos,
@@ -147,7 +150,7 @@ export async function archive(db: Db, org_id: string, id: string): Promise<void>
   });
 }
 
-async function requireFields(trx: Db, org_id: string, rule: RuleFields): Promise<void> {
+function requireFields(rule: RuleFields): void {
   const { team_id, source, max_per_call_nanos, max_per_day_nanos } = rule;
   const wrong = (message: string, param: string) =>
     new AppError('invalid_field', message, { param });
@@ -155,6 +158,13 @@ async function requireFields(trx: Db, org_id: string, rule: RuleFields): Promise
     throw wrong("source team pays from a team's wallet: name the team_id.", 'source');
   if (max_per_day_nanos < max_per_call_nanos)
     throw wrong('max_per_day must be at least max_per_call.', 'max_per_day');
+}
+
+/** Refuses (404) a team that is not one of the organization's living ones. */
+async function requireTeam(
+  trx: Db,
+  { org_id, team_id }: Pick<Rule, 'org_id' | 'team_id'>,
+): Promise<void> {
   if (team_id === null) return;
   const found = await maybe(
     trx,

@@ -93,6 +93,23 @@ test('a rule moves what is missing from its wallet, and approves nothing that th
   expect((await lanes.reserve(body())).code).toBe('insufficient_balance');
 });
 
+test('a rule of an archived team is renamed and lowered, and given to no archived one', async () => {
+  const org = await makeOrg(db);
+  const { org_id, team_id } = org;
+  const { id } = await makeRule(org, [50, 500], { team_id, source: 'team' });
+  await many(db, 'update teams set archived_at = clock_timestamp() where id = :team_id', {
+    team_id,
+  });
+  const lower = { name: 'Less', max_per_call_nanos: TOKEN, max_per_day_nanos: 2n * TOKEN };
+  expect(await rules.update(db, org_id, id, lower)).toMatchObject({ ...lower, team_id });
+  await expect(rules.update(db, org_id, id, { team_id })).rejects.toMatchObject({
+    code: 'not_found',
+    details: { param: 'team_id' },
+  });
+  const free = { team_id: null, source: 'organization' as const };
+  expect(await rules.update(db, org_id, id, free)).toMatchObject(free);
+});
+
 test('a rule of a team approves its calls only, and none that costs more than it says', async () => {
   const org = await makeFundedOrg(db, 10_000);
   const { org_id, team_id } = org;
