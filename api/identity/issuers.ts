@@ -174,7 +174,9 @@ async function update(
   const changed = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   );
-  if (client_secret === undefined) requireSameOrigins(await issuers.get(ctx.db, named), given);
+  // Locked, so that no secret is given beside a new address that was asked for before there was one.
+  const before = await issuers.lock(ctx.db, named);
+  if (client_secret === undefined) requireSameOrigins(before, given);
   return withSecret(ctx, await issuers.update(ctx.db, named, changed), client_secret);
 }
 

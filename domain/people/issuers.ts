@@ -111,6 +111,16 @@ export function get(db: Db, id: string): Promise<SealedIssuer> {
   );
 }
 
+/** An issuer that is about to be changed: another change of it waits until the transaction ends. */
+export function lock(trx: Db, id: string): Promise<SealedIssuer> {
+  return one(
+    trx,
+    `select ${columns}, i.credentials ${living} and i.id = :id for update`,
+    { id },
+    'No identity provider',
+  );
+}
+
 /**
  * An issuer as it is now, held until the transaction ends, so that its removal comes before it or
  * finds what it made. Throws `invalid_credential` if it was taken out, or trusts other tokens than
@@ -150,7 +160,7 @@ export async function create(trx: Db, fields: IssuerFields): Promise<Issuer> {
     trx,
     `select id from identity_issuers where issuer = :issuer and client_id = :client_id
        and ${owns('org_id', org_id)} and archived_at is not null
-     order by archived_at desc limit 1`,
+     order by archived_at desc limit 1 for update`,
     { org_id, issuer, client_id },
   );
   if (former !== undefined) {
@@ -170,11 +180,16 @@ export async function create(trx: Db, fields: IssuerFields): Promise<Issuer> {
   return get(trx, id);
 }
 
-/** Changes an issuer; what it is bound to stays. Its organization never changes. */
+/**
+ * Changes what is given of an issuer; what it is bound to stays. Its organization never changes.
+ * What is not given is not judged: a team of its grants may have been archived meanwhile.
+ */
 export async function update(trx: Db, id: string, changed: Partial<IssuerFields>): Promise<Issuer> {
-  const { credentials: _, has_client_secret: __, created_at: ___, ...before } = await get(trx, id);
-  const fields = { ...before, ...changed, org_id: before.org_id };
-  await checkGrants(trx, fields);
+  const { credentials: _, has_client_secret: __, created_at: ___, ...before } = await lock(trx, id);
+  const { org_id } = before;
+  const { email_domains = [], group_grants = [] } = changed;
+  await checkGrants(trx, { org_id, email_domains, group_grants });
+  const fields = { ...before, ...changed, org_id };
   await write(trx, id, fields);
   return get(trx, id);
 }
@@ -209,7 +224,7 @@ export async function setCredentials(
 
 /** Ends an issuer, and in the same transaction the sessions that came from it. */
 export async function archive(trx: Db, id: string): Promise<void> {
-  await get(trx, id);
+  await lock(trx, id);
   await many(
     trx,
     'update identity_issuers set archived_at = clock_timestamp(), credentials = null where id = :id',
@@ -231,7 +246,11 @@ function bindingsOf({ group_grants, ...fields }: IssuerFields): Record<string, u
 /** Groups and domains make people of one organization, and its teams alone can be given. */
 async function checkGrants(
   trx: Db,
-  { org_id, email_domains, group_grants }: IssuerFields,
+  {
+    org_id,
+    email_domains,
+    group_grants,
+  }: Pick<IssuerFields, 'org_id' | 'email_domains' | 'group_grants'>,
 ): Promise<void> {
   if (org_id === null && email_domains.length > 0) throw needsOrg('email_domains');
   if (org_id === null && group_grants.length > 0) throw needsOrg('group_grants');

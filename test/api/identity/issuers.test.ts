@@ -1,6 +1,15 @@
 import { many } from '../../../domain/sql';
-import { makeTenant, refusal, startApi, type Tenant, type TestApi } from '../../support/api';
+import {
+  type Answer,
+  makeTenant,
+  refusal,
+  startApi,
+  type Tenant,
+  type TestApi,
+} from '../../support/api';
+import { locksAwaited } from '../../support/database';
 import { platformKey } from '../../support/keys';
+import { until } from '../../support/until';
 
 let api: TestApi;
 let tenant: Tenant;
@@ -134,4 +143,43 @@ test('only platform admins see and change issuers; an unknown organization is 40
   const answer = await api.call('post', '/v1/admin/issuers', { key: tenant.owner_key, body });
   expect(answer.status).toBe(403);
   expect((await make(plain('e', { org_id: 'org_of_nobody' }))).status).toBe(404);
+});
+
+describe('a change', () => {
+  const put = (id: string, body: object) =>
+    api.call('put', `/v1/admin/issuers/${id}`, { key: platform, body });
+
+  test('looks at what is given alone: a team of the grants may have been archived', async () => {
+    const { org_id, owner_key: key } = await makeTenant(api.db);
+    const teams = `/v1/organizations/${org_id}/teams`;
+    const team_id = (await api.call('post', teams, { key, body: { name: 'Old' } })).body.id;
+    const group_grants = [{ group: 'old', team_id }];
+    const { body } = await make(plain('f', { org_id, group_grants }));
+    expect((await api.call('delete', `${teams}/${team_id}`, { key })).status).toBe(200);
+    expect(await put(body.id, { name: 'New', email_domains: ['acme.example'] })).toMatchObject({
+      status: 200,
+      body: { name: 'New', email_domains: ['acme.example'], group_grants: [{ team_id }] },
+    });
+    expect(refusal(await put(body.id, { group_grants }))).toMatchObject({
+      ...{ status: 404, param: 'group_grants.0.team_id' },
+    });
+    expect(await put(body.id, { group_grants: [] })).toMatchObject({ status: 200 });
+  });
+
+  test('goes on from the one before it, also if both were asked for at one time', async () => {
+    const { body } = await make(plain('g'));
+    let asked: Promise<Answer>[] = [];
+    await api.db.transaction(async (trx) => {
+      await many(trx, 'select from identity_issuers where id = :id for update', { id: body.id });
+      asked = [put(body.id, { name: 'Both' }), put(body.id, { groups_claim: 'groups' })];
+      await until(async () => (await locksAwaited(api.db)) === 2);
+    });
+    for (const answer of await Promise.all(asked)) expect(answer.status).toBe(200);
+    const { issuers } = (await api.call('get', '/v1/admin/issuers?per_page=200', { key: platform }))
+      .body;
+    expect(issuers.find(({ id }: { id: string }) => id === body.id)).toMatchObject({
+      name: 'Both',
+      groups_claim: 'groups',
+    });
+  });
 });
