@@ -1,5 +1,6 @@
 import { type Db, many, maybe } from '../sql';
 import type { Role } from './roles';
+import type { OwnTeam } from './teams';
 
 // Who a person is here, for the person.
 
@@ -9,12 +10,6 @@ export interface Profile {
   email: string | null;
 }
 
-export interface ProfileTeam {
-  team_id: string;
-  name: string;
-  role: 'member' | 'admin';
-}
-
 export interface ProfileMembership {
   org_id: string;
   name: string;
@@ -22,7 +17,7 @@ export interface ProfileMembership {
   /** Its reporting zone: an IANA name. */
   time_zone: string;
   role: Role;
-  teams: ProfileTeam[];
+  teams: OwnTeam[];
 }
 
 /** A person by id; undefined if there is none. */

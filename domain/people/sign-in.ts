@@ -9,7 +9,6 @@ import { invalidKey, suspended } from './keys';
 import * as members from './members';
 import { use } from './one-time-codes';
 import { lock, requireRank } from './rights';
-import type { Role } from './roles';
 import { requireTeamRank } from './team-rights';
 
 // Who a person of an identity provider is here: by issuer and subject, never by e-mail.
@@ -31,9 +30,8 @@ interface SignedIn extends Place {
   identity_id: string | null;
 }
 
-/** A living membership that a subject stands for. */
-export interface Membership extends Place {
-  role: Role;
+/** A living membership that a subject stands for, with the name of its organization. */
+interface BoundMembership extends Place {
   name: string;
 }
 
@@ -98,7 +96,7 @@ export async function personOf(
   );
 }
 
-function choose(all: readonly Membership[], named: string | undefined): Membership {
+function choose(all: readonly BoundMembership[], named: string | undefined): BoundMembership {
   const [first, second] = all;
   if (first === undefined) throw stranger();
   const found = named === undefined ? first : all.find(({ org_id }) => org_id === named);
@@ -119,10 +117,10 @@ function choose(all: readonly Membership[], named: string | undefined): Membersh
 }
 
 /** One membership an organization: what was bound there goes before what the platform bound. */
-function membershipsOf(db: Db, issuer: Issuer, sub: string): Promise<Membership[]> {
+function membershipsOf(db: Db, issuer: Issuer, sub: string): Promise<BoundMembership[]> {
   return many(
     db,
-    `select distinct on (m.org_id) m.org_id, m.user_id, m.role, o.name
+    `select distinct on (m.org_id) m.org_id, m.user_id, o.name
      from (
        select i.user_id, i.org_id, true as is_bound from identities i
        where i.issuer_id = :issuer_id and i.subject = :sub and not :by_id
