@@ -28,7 +28,7 @@ const listed = z.strictObject({
     .enum(['true', 'false'])
     .optional()
     .describe(
-      'true: only those that you may approve. An admin of a team raises no budget of the team, of the organization or of themselves.',
+      'true: only open ones that you may approve; with mine=true those of your own. An admin of a team raises no budget of the team, of the organization or of themselves.',
     ),
   q: search.describe('Words of the name of the person, team or agent that asks.'),
   from: instant.optional().describe('Opened at or after this time.'),
@@ -109,14 +109,16 @@ async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
   const { org_id, mine, approvable, page, per_page, as_of, cursor, sort, ...asked } = input;
   const request = { page, per_page, as_of, cursor, sort };
   const acting = await actingOrg(db, principal, org_id);
-  const seen = mine === 'true' ? ownOf(principal) : await visibleTo(db, principal, acting);
-  if (seen?.team_ids?.length === 0) throw notAllowed();
+  const is_approvable = approvable === 'true';
+  const decided = await visibleTo(db, principal, acting);
+  if (mine !== 'true' && decided?.team_ids?.length === 0) throw notAllowed();
+  const seen = mine === 'true' ? { ...ownOf(principal), ...(is_approvable && decided) } : decided;
   const { user_id, team_id, agent_id } = asked;
   await requireKnown(db, acting, { user_id, team_id, agent_id });
-  // With org:billing one approves all that one sees.
-  const is_lead = approvable === 'true' && seen?.team_ids !== undefined;
+  // With org:billing one approves all that is open.
+  const is_lead = is_approvable && seen?.team_ids !== undefined;
   const approver = is_lead ? (principal.user_id ?? undefined) : undefined;
-  const filter = { org_id: acting, seen, approver, ...asked };
+  const filter = { org_id: acting, seen, is_approvable, approver, ...asked };
   const { rows, ...envelope } = await tickets.list(db, filter, request);
   return { tickets: rows, ...envelope };
 }

@@ -7,9 +7,9 @@ import { answerColumns, type ItemAnswer } from './reservations';
 
 export type TicketStatus = 'open' | 'approved' | 'denied' | 'redeemed' | 'expired';
 
-// Which states follow which, for readers: the stored functions (of migrations 0010, 0012 and 0013)
-// make these moves and no other, and a test holds this table against them. A redeemed ticket is
-// open again if its call cancels the hold unused.
+// Which states follow which, for readers: the stored functions make these moves and no other
+// (through `resolve_ticket` and `reopen_ticket`), and a test holds this table against them. A
+// redeemed ticket is open again if its call cancels the hold unused.
 export const moves: Record<TicketStatus, readonly TicketStatus[]> = {
   open: ['approved', 'denied', 'redeemed', 'expired'],
   approved: ['redeemed', 'expired'],
@@ -73,7 +73,7 @@ function isNow(status: TicketStatus): string {
 /** Which of an organization's tickets. */
 interface TicketFilter {
   org_id: string;
-  /** Those of a person, or of some teams and that person's; null is all. */
+  /** Those of a person, of some teams, or of the person in these teams; null is all. */
   seen?: { user_id?: string; team_ids?: string[] } | null | undefined;
   status?: TicketStatus | null | undefined;
   user_id?: string | undefined;
@@ -83,6 +83,8 @@ interface TicketFilter {
   cause?: 'balance' | 'budget' | undefined;
   /** Words of the name of the person, team or agent that asks. */
   q?: string | undefined;
+  /** Only those that are open: nobody approves another one. */
+  is_approvable?: boolean | undefined;
   /** Only those that this admin of their team may approve: they raise no budget of the team's. */
   approver?: string | undefined;
   /** When it was opened: from inclusive, to exclusive. */
@@ -96,10 +98,11 @@ export async function list(
   filter: TicketFilter,
   request: ListRequest,
 ): Promise<Page<Ticket> | Part<Ticket>> {
-  const { org_id, seen, status, approver, ...asked } = filter;
+  const { org_id, seen, status, is_approvable, approver, ...asked } = filter;
   const conditions = [
     't.org_id = :org_id',
     ...(status ? [isNow(status)] : []),
+    ...(is_approvable ? [isNow('open')] : []),
     ...(seen?.user_id ? ['t.user_id = :seen_user'] : []),
     ...(seen?.team_ids ? ['t.team_id = any(:seen_teams)'] : []),
     ...columns.filter((name) => asked[name] !== undefined).map((name) => `t.${name} = :${name}`),
@@ -132,7 +135,7 @@ export async function list(
 }
 
 // Only those of a budget can be beyond a team's admin who sees them, so that no other is looked at.
-const may_approve = `(t.cause <> 'budget' or t.status <> 'open' or authority_refusal(t,
+const may_approve = `(t.cause <> 'budget' or authority_refusal(t,
   jsonb_build_object('authority', 'team', 'user_id', :approver::text), t.estimated_cost_nanos) is null)`;
 
 /** The tickets of those whose ids a statement finds. */

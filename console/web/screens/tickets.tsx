@@ -39,10 +39,12 @@ export function Tickets() {
   const bills = may(me, 'org:billing');
   const is_all = bills || filters.whose === 'all';
   const status = filters.status ?? 'open';
+  // Nobody approves a ticket that is closed.
+  const is_approvable = !is_mine && !is_all && status === 'open';
   const asked = {
     ...(status === 'all' ? {} : { status }),
     ...(is_mine ? { mine: 'true' as const } : {}),
-    ...(is_mine || is_all ? {} : { approvable: 'true' as const }),
+    ...(is_approvable ? { approvable: 'true' as const } : {}),
     cause: filters.cause,
     q: filters.q,
   };
@@ -66,7 +68,7 @@ export function Tickets() {
   useEffect(() => setChosen(new Map()), [list]);
   const navigate = useNavigate();
   const may_decide = (ticket: CostTicket) =>
-    decides && !is_mine && (bills || !is_all) && ticket.status === 'open';
+    decides && !is_mine && (bills || is_approvable) && ticket.status === 'open';
   const pick = (ticket: CostTicket) =>
     setChosen((before) => {
       const after = new Map(before);
@@ -102,7 +104,7 @@ export function Tickets() {
         itemsOf={({ tickets }) => tickets}
         keyOf={({ id }) => id}
         columns={[
-          ...(decides && !is_mine && (bills || !is_all) ? [pickColumn(chosen, pick)] : []),
+          ...(decides && !is_mine && (bills || is_approvable) ? [pickColumn(chosen, pick)] : []),
           ...columns,
         ]}
         cursor={filters.cursor}

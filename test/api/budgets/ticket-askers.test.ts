@@ -118,6 +118,14 @@ test("a team's admin decides on no call of another team, and raises neither the 
     expect(await listed(team.billing_key, `approvable=true&${way}`)).toEqual([true, 2]);
   }
   expect((await approve(call, short)).status).toBe(200);
+  // Nor does anybody approve what is closed, whoever asks.
+  const closed = async (key: string, more = '') =>
+    (await call('get', `/v1/cost-tickets?approvable=true${more}`, { key })).body.tickets.map(
+      ({ id }: { id: string }) => id,
+    );
+  expect(await closed(team.lead.key)).not.toContain(short.ticket_id);
+  expect(await closed(team.billing_key)).not.toContain(short.ticket_id);
+  expect(await closed(team.billing_key, '&status=approved')).toEqual([]);
   await many(db, 'update budgets set archived_at = now() where id = :id', { id: budget.id });
 
   for (const [person, status] of [
@@ -245,4 +253,20 @@ test('an approval may move money from a chosen wallet, of the organization or th
     wallet_id: team.team_wallet,
   });
   expect([moved.status, moved.body.credited_amount]).toEqual([200, 0.00007]);
+});
+
+test("approvable=true beside mine=true leaves those of one's own that one may approve", async () => {
+  const team = await makeTeam(world);
+  const { call } = world;
+  const of = (user_id: string) => ({ team_id: team.team_id, user_id });
+  const asked = await makeShort(world, 100, of(team.asker.user_id), team);
+  const led = await makeShort(world, 100, of(team.lead.user_id), team);
+  const own = async (key: string, more: string) => {
+    const { status, body } = await call('get', `/v1/cost-tickets?mine=true${more}`, { key });
+    return [status, ...body.tickets.map(({ id }: { id: string }) => id)];
+  };
+  expect(await own(team.asker.key, '')).toEqual([200, asked.ticket_id]);
+  expect(await own(team.asker.key, '&approvable=true')).toEqual([200]);
+  expect(await own(team.asker.key, '&approvable=false')).toEqual([200, asked.ticket_id]);
+  expect(await own(team.lead.key, '&approvable=true')).toEqual([200, led.ticket_id]);
 });
