@@ -13,7 +13,8 @@ import { type Ctx, route } from '../http/route';
 
 /** An address over https, or over http on this machine. */
 const address = z
-  .url({ protocol: /^https?$/ })
+  // Aborted, as what follows reads the address.
+  .url({ protocol: /^https?$/, abort: true, error: 'must be an address that begins with https://' })
   .max(1_000)
   .refine(
     (text) => text.startsWith('https:') || isLoopback(new URL(text).hostname),

@@ -30,7 +30,8 @@ export const identitySettings = z
     org_id: z.string().min(1).optional(),
     /** Where the keys of the issuer of signed assertions are, and what its JWTs must say. */
     jwks_url: z
-      .url({ protocol: /^https?$/ })
+      // Aborted, as what follows reads the address.
+      .url({ protocol: /^https?$/, abort: true })
       .refine(
         (text) => text.startsWith('https:') || isLoopback(new URL(text).hostname),
         'must begin with https://: whoever can change its keys can be anybody; http:// only on this machine',

@@ -49,6 +49,20 @@ test("a client's secret is sealed, never shown, and taken away by null", async (
   expect(changed.body).toMatchObject({ has_client_secret: false, client_id: 'a', name: 'Acme' });
 });
 
+test.each(['issuer', 'jwks_url', 'token_url', 'authorization_url'])(
+  '%s that is no address is refused by its name, and so is a change to it',
+  async (field) => {
+    const { body: made } = await make(plain(`odd ${field}`));
+    const path = `/v1/admin/issuers/${made.id}`;
+    for (const value of ['x', '', 'zz', '://', '2026-02-30', 'http://id.example', 'ftp://a.b']) {
+      const body = { [field]: value };
+      const refused = { status: 422, code: 'invalid_field', param: field };
+      expect(refusal(await make(plain(`new ${field}`, body)))).toEqual(refused);
+      expect(refusal(await api.call('put', path, { key: platform, body }))).toEqual(refused);
+    }
+  },
+);
+
 test('the page of sign-in finds the issuers without a credential, and nothing of their settings', async () => {
   await make(plain('b', { authorization_url: 'https://id.example/auth' }));
   const { status, body } = await api.call('get', '/v1/issuers');

@@ -266,6 +266,10 @@ test.each([
     },
     'identity.jwks_url: must begin with https',
   ],
+  [
+    { mode: 'signed_assertion', org_id: 'o', issuer: 'i', audience: 'a', jwks_url: 'zz' },
+    'identity.jwks_url: must be an address',
+  ],
 ])('the identity section %j is a configuration error', (given, words) => {
   const target = {
     id: 'a',
