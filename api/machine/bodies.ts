@@ -238,9 +238,15 @@ export const verifyBody = z
 
 export const personBody = z.strictObject({
   org_id: id,
-  issuer: z.string().min(1).max(1_000).describe('The iss of the token.'),
+  issuer: z
+    .string()
+    .min(1)
+    .max(1_000)
+    .optional()
+    .describe('The iss of the token; absent: the sub is the id of a user here.'),
   subject: z.string().min(1).max(SUBJECT_MAX).describe('The sub of the token.'),
   key_id: id.optional().describe('A gateway key that must be a living one of that person.'),
+  team_id: id.optional().describe('A team that the person must be in.'),
 } satisfies Members<PersonBody>);
 
 export const callerBody = z.strictObject({

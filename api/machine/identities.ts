@@ -1,5 +1,6 @@
 import { AppError, isAppError } from '../../domain/errors';
 import { fundsOf, type KeyFunds } from '../../domain/ledger/views/key-funds';
+import { livingMember } from '../../domain/people/identities';
 import type {
   CallerBody,
   KeyOwner,
@@ -9,6 +10,7 @@ import type {
 } from '../../domain/people/identity';
 import * as tokens from '../../domain/people/living-tokens';
 import { personOf } from '../../domain/people/sign-in';
+import * as teams from '../../domain/people/teams';
 import { requireGatewayVersion } from '../http/access';
 import type { Ctx } from '../http/route';
 
@@ -31,11 +33,18 @@ export async function verify({ keys, db, http }: Ctx, given: VerifyBody): Promis
   return ownerOf(token);
 }
 
-/** The user that a subject is bound to. A key that is named must be a living one of theirs. */
+/**
+ * The user that a subject is bound to, or the member of that id. A key that is named must be a
+ * living one of theirs, and a team one that they are in.
+ */
 export async function person({ db, http }: Ctx, given: PersonBody): Promise<Person> {
   requireGatewayVersion(http);
-  const { org_id, key_id } = given;
-  const user_id = await personOf(db, given);
+  const { org_id, issuer, subject, key_id, team_id } = given;
+  const user_id =
+    issuer === undefined
+      ? await livingMember(db, { org_id, user_id: subject })
+      : await personOf(db, { org_id, issuer, subject });
+  if (team_id !== undefined) await teams.requirePlace(db, { org_id, team_id, user_id });
   if (key_id === undefined) return { user_id, org_id, key: null };
   const token = await tokens.findLivingById(db, org_id, key_id).catch((error) => {
     throw isAppError(error) && error.code === 'invalid_credential' ? notTheirKey() : error;

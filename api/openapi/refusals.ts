@@ -93,6 +93,7 @@ const own: Record<string, string> = {
   'post /v1/gateway/wallets/redeem-ticket': redeems,
   'post /v1/gateway/wallets/settle': `amount_too_large idempotency_key_reused overloaded`,
   'post /v1/gateway/keys/verify': 'version_not_supported',
+  'post /v1/gateway/people/verify': 'not_team_member',
   'post /v1/gateway/provider-keys': 'version_not_supported',
   'post /v1/gateway/keys/funds': 'not_found version_not_supported',
   'get /v1/events/stream': 'rate_limit_exceeded overloaded',

@@ -1,6 +1,7 @@
 import { AppError } from '../errors';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
+import { suspended } from './keys';
 
 /** A subject of an identity provider that stands for a member. */
 export interface BoundIdentity {
@@ -31,6 +32,27 @@ export function list(db: Db, member: Subject, window: PageRequest): Promise<Page
     },
     { ...member },
     window,
+  );
+}
+
+/**
+ * The member whose id a token names. Throws `permission_denied` if the organization has none of
+ * that id, and `organization_suspended`.
+ */
+export async function livingMember(db: Db, { org_id, user_id }: Subject): Promise<string> {
+  const found = await maybe<{ is_suspended: boolean }>(
+    db,
+    `select o.suspended_at is not null as is_suspended
+     from memberships m join organizations o on o.id = m.org_id
+     where m.org_id = :org_id and m.user_id = :user_id and m.archived_at is null`,
+    { org_id, user_id },
+  );
+  if (found?.is_suspended) throw suspended();
+  if (found) return user_id;
+  throw new AppError(
+    'permission_denied',
+    'The claim "sub" of this assertion names nobody of the organization that this gateway serves.',
+    { param: 'subject' },
   );
 }
 

@@ -17,12 +17,16 @@ export interface VerifyBody {
   key_id?: string | undefined;
 }
 
-/** Asks whom a subject of an issuer stands for in an organization, and for a key of theirs. */
+/**
+ * Asks whom a subject of an issuer stands for in an organization, for a key of theirs, and whether
+ * they are in a team. Without an issuer the subject is the id of a user.
+ */
 export interface PersonBody {
   org_id: string;
-  issuer: string;
+  issuer?: string | undefined;
   subject: string;
   key_id?: string | undefined;
+  team_id?: string | undefined;
 }
 
 /** A caller whom a gateway has identified, as far as they are proved. */

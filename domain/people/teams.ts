@@ -214,6 +214,31 @@ export async function includes(
   return row !== undefined;
 }
 
+/**
+ * Refuses (403) a person who is not in the team that their token names: `not_team_member`, or
+ * `permission_denied` if the organization has no such team.
+ */
+export async function requirePlace(db: Db, at: Place): Promise<void> {
+  const found = await maybe<{ is_in: boolean }>(
+    db,
+    `select exists (select 1 from team_members m where m.team_id = t.id and m.user_id = :user_id) as is_in
+     from teams t where t.id = :team_id and t.org_id = :org_id and t.archived_at is null`,
+    { ...at },
+  );
+  if (found?.is_in) return;
+  throw found === undefined
+    ? new AppError(
+        'permission_denied',
+        'The claim "kt_team_id" of this assertion names no team of the organization that this gateway serves.',
+        { param: 'team_id' },
+      )
+    : new AppError(
+        'not_team_member',
+        'The person of this assertion is not in the team that its claim "kt_team_id" names.',
+        { param: 'kt_team_id' },
+      );
+}
+
 async function requireTeam(db: Db, { org_id, team_id }: Omit<Place, 'user_id'>): Promise<void> {
   await one(
     db,

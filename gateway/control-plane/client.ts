@@ -53,7 +53,10 @@ type Extension = Wire<calls.Extension>;
 export interface ControlPlane {
   /** By the key itself, or by its id if another proof names it. Throws `invalid_credential`. */
   verify(key: Verify): Promise<OrgKeyOwner>;
-  /** Whom a subject of an issuer stands for. Throws `permission_denied` if for nobody. */
+  /**
+   * Whom a subject stands for. Throws `permission_denied` if for nobody, `not_team_member` if they
+   * are not in the team that is named.
+   */
   person(asked: PersonBody): Promise<Wire<Person>>;
   /** What a caller may still spend. */
   funds(caller: CallerBody): Promise<Wire<KeyFunds>>;
@@ -171,9 +174,9 @@ async function person(batches: Batches, log: Logger, asked: PersonBody): Promise
   const reply = await batches.request('POST', '/v1/gateway/people/verify', asked);
   if (reply?.status === 200) return reply.body as unknown as Wire<Person>;
   if (reply === undefined) throw away();
-  const { message = 'Refused.', param } = errorOf(reply);
+  const { message = 'Refused.', param, code } = errorOf(reply);
   // A field is about the caller; a refusal without one is about this gateway's own credential.
-  if (errorOf(reply).code === 'organization_suspended') throw toError(reply);
+  if (code === 'organization_suspended' || code === 'not_team_member') throw toError(reply);
   if (reply.status === 403 && param) throw new AppError('permission_denied', message);
   throw refusedCall(log, reply);
 }

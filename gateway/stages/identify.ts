@@ -12,6 +12,7 @@ export async function identify(call: Addressed): Promise<Identified> {
 const ended: readonly string[] = [
   'invalid_credential',
   'permission_denied',
+  'not_team_member',
   'organization_suspended',
 ];
 
