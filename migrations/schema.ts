@@ -67,6 +67,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
       '0108',
       '0114',
       '0118',
+      '0123',
     ],
   },
   { title: 'Payments', files: ['0015', '0016', '0031', '0056'] },
@@ -95,6 +96,7 @@ const elsewhere: Record<string, string> = {
   'function append_threshold': '0073',
   'function emit_refusal': '0073',
   'function untold_keys': '0086',
+  'function record_verdict': '0089',
 };
 
 const head = `-- The schema as it stands after the last migration, to be read. No start applies it, and nobody edits

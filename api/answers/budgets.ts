@@ -39,6 +39,16 @@ export const shortBudget = z.strictObject({
   resets_at: time.nullable(),
 });
 
+/** The same as a ticket keeps it once it is decided. */
+export const ticketBudget = shortBudget.extend({
+  missing: money.describe('What was missing: now, or as the ticket was opened or decided.'),
+  raised: money
+    .optional()
+    .describe(
+      'By how much approvals of this ticket raised it in that window; absent: they did not.',
+    ),
+});
+
 /** What a call hears of a budget that has reached one of its thresholds. */
 export const budgetWarning = z.strictObject({
   id,

@@ -4,7 +4,7 @@ import type { KeyFunds } from '../../domain/ledger/views/key-funds';
 import type { KeyOwner, Person } from '../../domain/people/identity';
 import type { Wire } from '../../runtime/wire';
 import type { Members } from '../http/fields';
-import { budgetWarning, shortBudget } from './budgets';
+import { budgetWarning, shortBudget, ticketBudget } from './budgets';
 import { priceSheet } from './money';
 import { frozenKey } from './provider-keys';
 import { id, money, time } from './shared';
@@ -94,14 +94,21 @@ export const costTicket = z.strictObject({
   request_body_hash: z.string(),
   waiting_calls: z.int().describe('Calls that are held on this ticket now.'),
   cause: z
-    .literal('budget')
+    .enum(['balance', 'budget'])
     .optional()
-    .describe('A budget has no room, whether or not money is missing; absent: only money is.'),
-  budget: shortBudget
+    .describe(
+      'budget: one has no room, whether or not money is missing; balance: only money is missing.',
+    ),
+  budget: ticketBudget
     .nullable()
     .optional()
     .describe('The budget that has no room, of several the one whose window ends last.'),
-  budgets: z.array(shortBudget).optional().describe('All that have no room.'),
+  budgets: z
+    .array(ticketBudget)
+    .optional()
+    .describe(
+      'All that have no room; of a closed ticket those that had none, and by how much they were raised.',
+    ),
   approval_rule_id: id.optional().describe('The rule that approved it.'),
   decided_by: id.nullable().describe('A person, a key, or `rule`.'),
   decided_at: time.nullable(),

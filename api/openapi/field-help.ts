@@ -129,7 +129,8 @@ const help: Record<string, string> = {
   scopes: "What an access key may do, within the maker's own scopes. Gateway keys carry none.",
   allowed_models:
     'Gateway keys: the models it may call; a star at the end stands for any end (gpt-4o*). null or absent: all; []: none.',
-  max_budget: 'Gateway keys: what it may spend in its life, holds included.',
+  max_budget:
+    'Gateway keys: what it may spend, holds included: in budget_window or, without one, in its life.',
   expires_at: 'When it ends.',
   rpm: "Gateway keys: requests a minute of this key at each gateway; null: as the gateway's configuration says of every key.",
   tpm: "Gateway keys: tokens a minute of this key; null: as the gateway's configuration says.",

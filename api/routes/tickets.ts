@@ -43,13 +43,18 @@ const approval = z.strictObject({
   from_wallet_id: id.optional(),
   note: text.optional(),
 });
-const denial = z.strictObject({ id, reason: text.optional() });
+// A denial called its note `reason` first: both words are taken, and mean one text.
+const words = {
+  note: text.optional(),
+  reason: text.optional().describe('Another word for note.'),
+};
+const denial = z.strictObject({ id, ...words });
 const TOGETHER_MAX = 50;
 const together = z.strictObject({
   org_id: id.optional(),
   verdict: z.enum(['approve', 'deny']),
   ticket_ids: z.array(id).min(1).max(TOGETHER_MAX),
-  note: text.optional(),
+  ...words,
 });
 
 export const ticketRoutes = [
@@ -79,7 +84,8 @@ export const ticketRoutes = [
     access: member,
     input: one,
     handler: inspect,
-    summary: 'A cost ticket with what is missing in each wallet and budget now.',
+    summary:
+      'A cost ticket with what is missing in each wallet and budget now, or what its budgets lacked and were raised by.',
     answer: answers.costTicket,
   }),
   route({
@@ -175,9 +181,16 @@ function approve(ctx: Ctx, { amount, ...rest }: z.infer<typeof approval>) {
   return decide(ctx, { verdict: 'approved', amount_nanos: amount?.toString(), ...rest });
 }
 
-/** On the wire the note of a denial is its `reason`. */
-function deny(ctx: Ctx, { reason: note, ...rest }: z.infer<typeof denial>) {
-  return decide(ctx, { verdict: 'denied', note, ...rest });
+function deny(ctx: Ctx, { id: ticket_id, ...given }: z.infer<typeof denial>) {
+  return decide(ctx, { verdict: 'denied', id: ticket_id, note: noteOf(given) });
+}
+
+/** The note of a verdict; 422 if its two words say different things. */
+function noteOf({ note, reason }: { note?: string | undefined; reason?: string | undefined }) {
+  if (note === undefined || reason === undefined || note === reason) return note ?? reason;
+  throw new AppError('invalid_field', 'reason and note are one text: give one of them.', {
+    param: 'reason',
+  });
 }
 
 type Decision = Pick<
@@ -230,10 +243,11 @@ async function decideTogether(ctx: Ctx, given: z.infer<typeof together>) {
   const seen = await visibleTo(ctx.db, ctx.principal, org_id);
   if (seen?.team_ids?.length === 0) throw notAllowed();
   const verdict = given.verdict === 'approve' ? 'approved' : 'denied';
+  const note = noteOf(given);
   const decisions = [...new Set(given.ticket_ids)].map((ticket_id) => ({
     id: ticket_id,
     verdict,
-    note: given.note,
+    note,
   })) satisfies Decision[];
   return onceElsewhere(
     ctx,

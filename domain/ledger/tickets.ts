@@ -55,7 +55,7 @@ const ticketColumns = `
     'decided_by', t.decided_by, 'decided_at', iso_time(t.decided_at), 'note', t.note,
     'credited_amount_nanos', t.credited_nanos::text, 'transaction_id', t.transaction_id,
     'reservation_id', t.reservation_id, 'request_id', t.request_id, 'resolved_at', iso_time(t.resolved_at))
-    || jsonb_strip_nulls(jsonb_build_object('approval_rule_id', t.approval_rule_id)) as ticket`;
+    || jsonb_build_object('cause', t.cause) || jsonb_strip_nulls(jsonb_build_object('approval_rule_id', t.approval_rule_id)) as ticket`;
 
 const ticketRows = `${ticketColumns} from cost_tickets t ${askers}`;
 
@@ -210,6 +210,11 @@ export async function isOpen(db: Db, ticket_id: string): Promise<boolean> {
 // person, a key or a terminal.
 const line = `trim_scale(t.estimated_cost_nanos / 1e9::numeric) || ' ' || t.currency || ' for ' || t.model || ', asked by '
   || ${askedBy}
+  || case when t.status = 'open' and t.cause = 'budget' then coalesce((select ', misses '
+      || string_agg(trim_scale((b ->> 'missing_nanos')::numeric / 1e9) || ' ' || t.currency || ' of the budget of the '
+        || case b ->> 'owner_type' when 'user' then 'person' else b ->> 'owner_type' end || ' ('
+        || case b ->> 'window' when 'life' then 'in all' else 'a ' || (b ->> 'window') end || ')', ' and ')
+      from jsonb_array_elements(ticket_budgets(t, '{}') -> 'budgets') as b), '') else '' end
   || case when t.status = 'open' then ', open until ' || replace(left(iso_time(t.expires_at), 16), 'T', ' ') || ' UTC'
     when t.status in ('redeemed', 'expired') then ', ' || t.status else '' end
   || coalesce(', ' || case t.status when 'denied' then 'denied' else 'approved' end || ' by '

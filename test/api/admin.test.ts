@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { openBatches } from '../../api/ledger/batches';
 import { createLog } from '../../runtime/log';
 import { root } from '../../runtime/root';
+import { makeBudget } from '../domain/budgets/making';
 import { caller, serve } from '../support/api';
 import { openTestDatabase, type TestDatabase } from '../support/database';
 import { makeFundedOrg, makePrice, reserveBody } from '../support/ledger';
@@ -72,10 +73,21 @@ test('tickets lists what is open, approves and denies from a terminal, and tells
     return String((await lanes.reserve(body)).cost_ticket?.id);
   };
   const [yes, no] = [await open('1'), await open('2')];
+  // Of a call that lacks no money the line says which budget has no room for it.
+  const rich = await makeFundedOrg(db, 100);
+  await makeBudget(db, rich, 6, { on_exceed: 'ticket' });
+  const of_budget = await lanes.reserve(
+    reserveBody(rich.org_id, 10, { request_body_hash: `sha256:${'3'.repeat(64)}` }),
+  );
   const { stdout } = await admin('tickets');
   expect(stdout.split('\n')).toEqual([
     expect.stringMatching(new RegExp(`^${yes}  0.00001 USD for gpt-4o-mini, asked by Org`)),
     expect.stringMatching(new RegExp(`^${no}  `)),
+    expect.stringMatching(
+      new RegExp(
+        `^${of_budget.cost_ticket?.id}  .*, misses 0[.]000004 USD of the budget of the organization [(]a month[)], open until`,
+      ),
+    ),
     '',
   ]);
   expect(await admin('tickets', 'approve', yes, 'by', 'phone')).toMatchObject({
@@ -87,6 +99,7 @@ test('tickets lists what is open, approves and denies from a terminal, and tells
     code: 1,
     stderr: 'This cost ticket was denied already.\n',
   });
+  await admin('tickets', 'deny', String(of_budget.cost_ticket?.id));
   expect((await admin('tickets', 'approve')).stderr).toContain('tickets approve <id>');
   expect((await admin('tickets', 'deny', 'ticket_none')).code).toBe(1);
   // Their starts were unsent, so nobody need be told.

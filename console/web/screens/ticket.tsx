@@ -113,6 +113,7 @@ function Facts({ ticket }: { ticket: CostTicket }) {
       ),
     ],
     ...decision(ticket),
+    ...closedBudgets(ticket),
     ['Ticket', <CopyId key="id" value={ticket.id} />],
   ];
   if (ticket.request_id)
@@ -156,6 +157,20 @@ function decision(ticket: CostTicket): [string, ReactNode][] {
         ] as [string, ReactNode][])
       : []),
   ];
+}
+
+/** Which budgets a closed ticket was about, a line each. */
+function closedBudgets({ status, budgets = [], currency }: CostTicket): [string, ReactNode][] {
+  if (status === 'open' || budgets.length === 0) return [];
+  const lines = budgets.map(({ id, owner_type, window, limit, missing, raised }) => (
+    <Text key={id}>
+      of {ownerWords(owner_type)}, <Money amount={limit} currency={currency} />{' '}
+      {window === 'life' ? 'in all' : `a ${window}`}:{' '}
+      {raised === undefined ? 'missed ' : 'raised by '}
+      <Money amount={raised ?? missing} currency={currency} is_most />
+    </Text>
+  ));
+  return [[budgets.length === 1 ? 'Budget' : 'Budgets', lines]];
 }
 
 function Shortfalls({ ticket }: { ticket: CostTicket }) {

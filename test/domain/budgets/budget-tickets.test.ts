@@ -2,9 +2,17 @@ import { randomUUID } from 'node:crypto';
 import type { Batches } from '../../../api/ledger/batches';
 import { audit } from '../../../domain/ledger/audit';
 import * as budgets from '../../../domain/ledger/budgets';
+import * as tickets from '../../../domain/ledger/tickets';
 import * as verdicts from '../../../domain/ledger/verdicts';
 import { type Db, many, one } from '../../../domain/sql';
-import { makeFundedOrg, makeOrg, openLedger, reserveBody, TOKEN } from '../../support/ledger';
+import {
+  eventsOf,
+  makeFundedOrg,
+  makeOrg,
+  openLedger,
+  reserveBody,
+  TOKEN,
+} from '../../support/ledger';
 import { makeBudget, ownBody } from './making';
 
 let db: Db;
@@ -63,6 +71,21 @@ test('a budget that asks opens a ticket, whose approval raises it by exactly wha
     raised_nanos: 10n * TOKEN,
     remaining_nanos: 0n,
   });
+  const kept = {
+    cause: 'budget',
+    budget: { limit_nanos: expect.any(String), missing_nanos: expect.any(String) },
+    budgets: expect.arrayContaining([
+      expect.objectContaining({
+        ...{ id: small.id, limit_nanos: String(100n * TOKEN), used_nanos: String(90n * TOKEN) },
+        ...{ missing_nanos: String(60n * TOKEN), raised_nanos: String(60n * TOKEN) },
+      }),
+      expect.objectContaining({ id: wide.id, raised_nanos: String(10n * TOKEN) }),
+    ]),
+  };
+  expect(await tickets.get(db, ticket_id, org_id)).toMatchObject({ status: 'approved', ...kept });
+  expect(await eventsOf(db, org_id, 'cost_ticket.resolved')).toMatchObject([
+    { status: 'approved', ...kept },
+  ]);
   const { request_id, request_body_hash } = body;
   const paid = await lanes.redeem({
     org_id,
@@ -73,7 +96,44 @@ test('a budget that asks opens a ticket, whose approval raises it by exactly wha
     wait_ms: 0,
   });
   expect(paid).toMatchObject({ code: null, reserved_amount_nanos: 70n * TOKEN });
+  expect(await tickets.get(db, ticket_id, org_id)).toMatchObject({ status: 'redeemed', ...kept });
   expect((await audit(db)).broken).toEqual([]);
+});
+
+test('a ticket that is denied keeps the budget it was denied for, and one that is paid out of a larger budget what it missed', async () => {
+  const org = await makeFundedOrg(db, 10_000);
+  const { org_id } = org;
+  const { id } = await makeBudget(db, org, 10, { on_exceed: 'ticket' });
+  const first = await lanes.reserve(reserveBody(org_id, 50, ownBody()));
+  const denied_id = String(first.cost_ticket?.id);
+  const valid_until = await verdicts.verdictDeadline(db);
+  await verdicts.decide(db, {
+    ...{ id: randomUUID(), ticket_id: denied_id, org_id, verdict: 'denied', by: 'user_1' },
+    ...{ is_platform: false, valid_until },
+  });
+  // What becomes of the budget later changes nothing of it.
+  await budgets.update(db, org_id, id, { limit_nanos: 20n * TOKEN });
+  const missed = (limit: bigint) => ({
+    cause: 'budget',
+    budget: {
+      id,
+      limit_nanos: String(limit * TOKEN),
+      missing_nanos: String((50n - limit) * TOKEN),
+    },
+  });
+  const denied = await tickets.get(db, denied_id, org_id);
+  expect(denied).toMatchObject({ status: 'denied', ...missed(10n) });
+  expect(denied.budget).not.toHaveProperty('raised_nanos');
+  const body = reserveBody(org_id, 50, ownBody());
+  const { cost_ticket } = await lanes.reserve(body);
+  const ticket_id = String(cost_ticket?.id);
+  await budgets.update(db, org_id, id, { limit_nanos: 60n * TOKEN });
+  const { request_id, request_body_hash } = body;
+  await lanes.redeem({ org_id, ticket_id, request_id, request_body_hash, wait_ms: 0 });
+  expect(await tickets.get(db, ticket_id, org_id)).toMatchObject({
+    status: 'redeemed',
+    ...missed(20n),
+  });
 });
 
 test('an approval credits only what the wallet lacks, and undoes the raise if the hold is refused', async () => {
