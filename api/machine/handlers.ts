@@ -1,5 +1,6 @@
 import { AppError } from '../../domain/errors';
 import { newId } from '../../domain/ids';
+import { lifeBudgetExceeded } from '../../domain/ledger/budget-refusals';
 import type {
   Extend,
   Extension,
@@ -28,17 +29,22 @@ async function reserveNow(ctx: Ctx, body: ReserveBody): Promise<Reservation> {
   requireGatewayVersion(http);
   const reserve = { ...body, request_id: body.request_id ?? newId('req') };
   const row = await batches.reserve(reserve, principal.unchecked_key);
-  await failIfSessionSpent(db, row, body);
+  await failIfSpent(db, row, body);
   return reservations.reserveAnswer(row, body);
 }
 
 /** These words need what the ledger has counted. */
-async function failIfSessionSpent(
+async function failIfSpent(
   db: Db,
-  { code }: reservations.ItemAnswer,
+  { code, warnings }: reservations.ItemAnswer,
   body: ReserveBody | Redeem,
 ): Promise<void> {
   if (code === 'session_limit_exceeded') throw await spentSession(db, body);
+  // A budget stands in the answer; what a key may spend in its life does not.
+  const { org_id, key_id } = body;
+  if (code !== 'key_budget_exceeded' || warnings?.length || !key_id) return;
+  const refusal = await lifeBudgetExceeded(db, { org_id, key_id });
+  if (refusal !== undefined) throw refusal;
 }
 
 export function settle(ctx: Ctx, body: SettleBody) {
@@ -86,7 +92,7 @@ async function redeemNow({ db, waiters, http }: Ctx, body: Redeem): Promise<Rese
   // A ticket is redeemed by a request that no reserve of now has seen.
   const keeper = await withRetry(() => storedIds.keeperOf(db, body));
   const row = await waiters.redeem(body, gone.signal);
-  await failIfSessionSpent(db, row, body);
+  await failIfSpent(db, row, body);
   const held = reservations.reserveAnswer({ ...row, ...keeper });
   // The ticket holds for the route of its day, which may be another one now.
   const { reservation_id } = held;

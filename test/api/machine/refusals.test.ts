@@ -77,6 +77,16 @@ test('each refusal of a reserve has its status and code', async () => {
     status: 403,
     code: 'key_budget_exceeded',
   });
+  const spent = await reserve({ ...reserveBody(org_id, 10), key_id: spent_key });
+  expect(spent.body.error).toMatchObject({
+    message: expect.stringMatching(
+      /^The budget of this key allows [\d.]+ USD in all, of which [\d.]+ are/,
+    ),
+    budget: { id: null, owner_type: 'key', owner_id: spent_key, window: 'life', resets_at: null },
+  });
+  expect(spent.body.error.budget).toMatchObject({
+    ...{ limit: expect.any(Number), used: expect.any(Number) },
+  });
   expect(await refused({ model: 'gpt-4o-mini-2024-07-18' })).toMatchObject({
     status: 422,
     code: 'model_not_priced',
