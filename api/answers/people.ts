@@ -10,6 +10,7 @@ export const organization = z.strictObject({
   created_at: time,
   suspended_at: time.nullable().describe('Its keys are refused since then; null: they are not.'),
   suspended_for: z.string().nullable().describe('What a platform admin said about it.'),
+  archived_at: time.nullable().describe('It has ended then; null: it lives.'),
 });
 
 /** The names of ids that were asked for. */

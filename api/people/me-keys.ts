@@ -4,6 +4,7 @@ import { requireKnown } from '../../domain/known';
 import * as budgets from '../../domain/ledger/budgets';
 import * as memberKeys from '../../domain/people/member-keys';
 import * as rights from '../../domain/people/rights';
+import * as teams from '../../domain/people/teams';
 import * as tokenChanges from '../../domain/people/token-changes';
 import * as tokenLists from '../../domain/people/token-lists';
 import * as tokens from '../../domain/people/tokens';
@@ -23,8 +24,14 @@ import {
 } from './token-fields';
 
 const bounds = {
-  allowed_models: allowedModels,
-  max_budget: positiveAmount('max_budget').nullish(),
+  allowed_models: allowedModels.describe(
+    'The models that it may call; a star at the end stands for any end (gpt-4o*). null or absent: those that your organization allows; []: none.',
+  ),
+  max_budget: positiveAmount('max_budget')
+    .nullish()
+    .describe(
+      'What it may spend, holds included: in budget_window or, without one, in its life. null or absent: as much as your organization allows.',
+    ),
   budget_window: budgetWindow,
   expires_at: instant.nullish(),
   include_cost: includeCost,
@@ -181,6 +188,13 @@ async function issue(
     max_budget_nanos: max_budget,
   });
   requireBudget(budget_window, bounds.max_budget_nanos);
+  await requireKnown(db, person.org_id, { team_id: team_id ?? undefined });
+  if (team_id && !(await teams.includes(db, { ...person, team_id })))
+    throw new AppError(
+      'invalid_field',
+      'You are not in this team. Leave out team_id, or ask an admin of the team to take you in.',
+      { param: 'team_id' },
+    );
   const token = {
     ...person,
     name: key_name,

@@ -56,9 +56,9 @@ export const memberRoutes = [
     is_idempotent: true,
     is_recorded: true,
     is_run_once: true,
-    summary: 'Take in a new person by name, or a known one by user_id.',
+    summary: 'Take in a new person by name, or a known one by user_id, and into teams.',
     status: 201,
-    answer: answers.member,
+    answer: answers.memberWithTeams,
   }),
   route({
     method: 'post',

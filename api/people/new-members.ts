@@ -24,30 +24,27 @@ const person = {
   subject: z.string().min(1).max(SUBJECT_MAX).optional(),
   role: role.default('member'),
 };
-export const newMember = z.strictObject({ id, ...person }).superRefine(oneWayToName);
+const newPerson = {
+  ...person,
+  teams: z
+    .array(
+      z.strictObject({
+        team_id: id,
+        role: z
+          .enum(['member', 'admin'])
+          .default('member')
+          .describe('What the person is in this team.'),
+      }),
+    )
+    .max(20)
+    .default([])
+    .describe('Teams that the person is taken into.'),
+};
+export const newMember = z.strictObject({ id, ...newPerson }).superRefine(oneWayToName);
 export const newMembers = z.strictObject({
   id,
   members: z
-    .array(
-      z
-        .strictObject({
-          ...person,
-          teams: z
-            .array(
-              z.strictObject({
-                team_id: id,
-                role: z
-                  .enum(['member', 'admin'])
-                  .default('member')
-                  .describe('What the person is in this team.'),
-              }),
-            )
-            .max(20)
-            .default([])
-            .describe('Teams that the person is taken into.'),
-        })
-        .superRefine(oneWayToName),
-    )
+    .array(z.strictObject(newPerson).superRefine(oneWayToName))
     .min(1)
     .max(200)
     .describe('People, each as for one new member; each is taken in or refused by itself.'),
@@ -76,10 +73,29 @@ function oneWayToName(given: Record<string, unknown>, check: z.RefinementCtx): v
     refuse(given.issuer === undefined ? 'issuer' : 'subject', 'goes with the other of the two');
 }
 
-type NewPerson = Omit<z.infer<typeof newMember>, 'id'>;
+type Given = z.infer<typeof newMembers>['members'];
 
-/** Takes one person in, as far as the caller may. The organization is locked. */
-export function takeIn(db: Db, org_id: string, caller: rights.Caller, given: NewPerson) {
+/** Takes one person in, and into their teams, as far as the caller may. The organization is locked. */
+export async function takeIn(
+  db: Db,
+  org_id: string,
+  caller: rights.Caller,
+  { teams: into, ...given }: Given[number],
+) {
+  const { user_id } = await addPerson(db, org_id, caller, given);
+  for (const { team_id, role: team_role } of into) {
+    if (team_role === 'admin') await requireOther(db, { org_id, user_id, caller });
+    await teams.add(db, { org_id, team_id, user_id }, team_role);
+  }
+  return withTeams(db, org_id, await members.get(db, org_id, user_id));
+}
+
+function addPerson(
+  db: Db,
+  org_id: string,
+  caller: rights.Caller,
+  given: Omit<Given[number], 'teams'>,
+) {
   const is_platform = rights.isPlatformAdmin(caller);
   // A caller who may map JWTs to people could take over another organization's; only the platform
   // knows its issuer.
@@ -103,8 +119,6 @@ export async function withTeams(db: Db, org_id: string, one: members.Member) {
 
 /** So many people are taken in under one lock of the organization, which its calls wait for. */
 const STEP = 10;
-
-type Given = z.infer<typeof newMembers>['members'];
 
 /**
  * Takes people in, in steps that each land whole or not at all; the result of each, in their order.
@@ -149,17 +163,12 @@ function addOne(
   db: Db,
   org_id: string,
   caller: rights.Caller,
-  { teams: into, ...given }: Given[number],
+  given: Given[number],
 ): Promise<object> {
-  const added = db.transaction(async (trx) => {
-    const { user_id } = await takeIn(trx, org_id, caller, given);
-    for (const { team_id, role: team_role } of into) {
-      if (team_role === 'admin') await requireOther(trx, { org_id, user_id, caller });
-      await teams.add(trx, { org_id, team_id, user_id }, team_role);
-    }
-    const one = await members.get(trx, org_id, user_id);
-    return { status: 201, member: await withTeams(trx, org_id, one) };
-  });
+  const added = db.transaction(async (trx) => ({
+    status: 201,
+    member: await takeIn(trx, org_id, caller, given),
+  }));
   return added.catch(refusedPerson);
 }
 

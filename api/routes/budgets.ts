@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { AppError } from '../../domain/errors';
 import * as budgetLists from '../../domain/ledger/budget-lists';
 import * as budgets from '../../domain/ledger/budgets';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
@@ -109,6 +110,12 @@ async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
 }
 
 async function create({ db, principal }: Ctx, given: z.infer<typeof created>) {
+  if (given.owner_type !== 'organization' && given.owner_id === undefined)
+    throw new AppError(
+      'invalid_field',
+      `owner_id is missing: the id of the ${given.owner_type} whose calls it counts.`,
+      { param: 'owner_id' },
+    );
   const org_id = await actingOrg(db, principal, given.org_id);
   await lock(db, org_id, principal, 'org:billing');
   await walletSettings.requireCurrency(db, org_id, given.currency);
@@ -116,7 +123,7 @@ async function create({ db, principal }: Ctx, given: z.infer<typeof created>) {
   return budgets.create(db, {
     org_id,
     owner_type,
-    owner_id: owner_id ?? (owner_type === 'organization' ? org_id : ''),
+    owner_id: owner_id ?? org_id,
     limit_nanos: limit,
     window: given.window,
     on_exceed,

@@ -60,7 +60,7 @@ export async function freeName(
 export function nameTaken(name: string): AppError {
   return new AppError(
     'already_exists',
-    `A living key is named ${name}. Revoke it or choose another name.`,
+    `A living key is named ${name}. Choose another name, or revoke that key if it is yours to revoke.`,
     { param: 'name' },
   );
 }

@@ -13,6 +13,7 @@ interface Organization {
   /** Its keys are refused since then; null: they are not. */
   suspended_at: Date | null;
   suspended_for: string | null;
+  archived_at: Date | null;
 }
 
 /** A team or an agent. */
@@ -26,7 +27,7 @@ interface Named {
 const DUPLICATE = '23505';
 
 const organizationColumns =
-  'select o.id, o.name, o.currency, o.created_at, o.suspended_at, o.suspended_for';
+  'select o.id, o.name, o.currency, o.created_at, o.suspended_at, o.suspended_for, o.archived_at';
 
 /** The organization, or `not_found`. */
 export function get(db: Db, id: string): Promise<Organization> {
@@ -46,7 +47,7 @@ export function create(
   return db.transaction(async (trx) => {
     const made = await one<Organization>(
       trx,
-      'insert into organizations (name, currency) values (:name, :currency) returning id, name, currency, created_at, suspended_at, suspended_for',
+      'insert into organizations (name, currency) values (:name, :currency) returning id, name, currency, created_at, suspended_at, suspended_for, archived_at',
       { name, currency },
     );
     await trx.raw(`select ensure_wallet(?, 'organization', null)`, [made.id]);

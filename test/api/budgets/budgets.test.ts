@@ -36,6 +36,9 @@ test.each([
   ['what is no currency', { currency: 'ZZZ' }, 'currency'],
   ['an unknown owner_type', { owner_type: 'agent' }, 'owner_type'],
   ['an unknown on_exceed', { on_exceed: 'warn' }, 'on_exceed'],
+  ['a person without an id', { owner_type: 'user' }, 'owner_id'],
+  ['a team without an id', { owner_type: 'team' }, 'owner_id'],
+  ['a key without an id', { owner_type: 'key' }, 'owner_id'],
   ['a name that no budget has', { budget: 1 }, 'budget'],
 ])('%s is 422 and names its field', async (_, more, param) => {
   expect(refusal(await post('/v1/budgets', { ...month, ...more }))).toMatchObject({

@@ -82,6 +82,11 @@ test('an archived organization is nowhere, its keys and sessions are revoked, an
   );
   expect(open).toBe(0);
   expect(await listed('archived')).toContain(org_id);
+  const { body: shown } = await call('get', '/v1/admin/organizations?status=archived', {
+    key: platform,
+  });
+  const found = shown.organizations.find(({ id }: { id: string }) => id === org_id);
+  expect(Date.parse(found.archived_at)).toBeLessThanOrEqual(Date.now() + 60_000);
   for (const status of ['active', 'suspended']) expect(await listed(status)).not.toContain(org_id);
   expect((await ask('archive')).status).toBe(404);
   expect((await ask('suspend')).status).toBe(404);
@@ -93,7 +98,7 @@ test('unarchive brings an organization back without its keys, and a repeat chang
   for (let times = 0; times < 2; times += 1)
     expect(await ask('unarchive')).toMatchObject({
       status: 200,
-      body: { id: tenant.org_id, suspended_at: null, suspended_for: null },
+      body: { id: tenant.org_id, suspended_at: null, suspended_for: null, archived_at: null },
     });
   expect((await call('get', '/v1/me', { key: tenant.owner_key })).status).toBe(401);
   const key = await makeKey(db, tenant.org_id, { user_id: person.user_id });

@@ -95,6 +95,10 @@ test('a key is for a team that its person is in', async () => {
   await allow();
   const refused = await make({ team_id: tenant.team_id });
   expect(refusal(refused)).toMatchObject({ status: 422, param: 'team_id' });
+  // A member takes nobody into a team, and names no user_id.
+  expect(refused.body.error.message).toMatch(
+    /^You are not in this team[.] Leave out team_id, or ask/,
+  );
   const team = `/v1/organizations/${tenant.org_id}/teams/${tenant.team_id}/members`;
   await call('post', team, { key: tenant.owner_key, body: { user_id: person.user_id } });
   expect((await make({ team_id: tenant.team_id })).body).toMatchObject({ team_id: tenant.team_id });

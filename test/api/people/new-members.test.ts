@@ -115,3 +115,15 @@ test('whoever loses the right meanwhile takes in nobody more', async () => {
   ]);
   expect(await count()).toBe(20);
 });
+
+test('one person is taken in with their teams, whole or not at all', async () => {
+  const path = `/v1/organizations/${tenant.org_id}/members`;
+  const add = (body: object) => call('post', path, { key: tenant.owner_key, body });
+  const { team_id } = tenant;
+  const taken = await add({ name: 'Ann', teams: [{ team_id, role: 'admin' }] });
+  expect([taken.status, taken.body.teams]).toMatchObject([201, [{ team_id, role: 'admin' }]]);
+  expect((await add({ name: 'Ben' })).body).toMatchObject({ name: 'Ben', teams: [] });
+  const before = await count();
+  const refused = await add({ name: 'Cal', teams: [{ team_id }, { team_id: 'team_of_nobody' }] });
+  expect([refused.status, await count()]).toEqual([404, before]);
+});
