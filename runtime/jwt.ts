@@ -77,7 +77,7 @@ function createKeys({
   };
 }
 
-/** Verifies JWTs of one issuer with which its people call. */
+/** Verifies JWTs of one issuer with which its people call. A refusal says what is wrong with one. */
 export function createJwtVerifier({ issuer, audience, ...from }: JwtIssuer): VerifyJwt {
   const keys = createKeys(from);
   return async (jwt) => {
@@ -93,12 +93,7 @@ export function createJwtVerifier({ issuer, audience, ...from }: JwtIssuer): Ver
       return payload as JWTPayload & { sub: string; exp: number };
     } catch (error) {
       if (isAppError(error)) throw error;
-      throw isForged(error)
-        ? new AppError(
-            'invalid_credential',
-            'This token is expired or not of the configured issuer.',
-          )
-        : keysAway();
+      throw isForged(error) ? refusedToken(faultOf(error)) : keysAway();
     }
   };
 }
@@ -150,13 +145,15 @@ function isPlain(typ: unknown): boolean {
 /** The part of a token that an error of jose is about. */
 function faultOf(error: unknown): string {
   if (error instanceof errors.JWTExpired) return error.claim === 'iat' ? 'iat' : 'exp';
-  if (error instanceof errors.JWTClaimValidationFailed) return error.claim;
+  if (error instanceof errors.JWTClaimValidationFailed)
+    return error.reason === 'missing' ? 'missing' : error.claim;
   if (error instanceof errors.JOSEAlgNotAllowed) return 'alg';
   return 'signature';
 }
 
 // What to do about a part of an id token that is wrong.
 const faults: Record<string, string> = {
+  missing: 'it has no exp, iat, sub or nonce',
   iss: 'its iss is not the configured issuer',
   aud: 'its aud is not our client there',
   azp: 'its azp is not our client there',
@@ -168,6 +165,25 @@ const faults: Record<string, string> = {
   typ: 'its typ is not that of an id token',
   signature: 'no key of the issuer has signed it',
 };
+
+// The signature is looked at first: what is said of a claim is said of what the issuer wrote.
+const token_faults: Record<string, string> = {
+  ...faults,
+  aud: 'its aud is not the audience that is configured here; send the access token for it, no id token',
+  exp: 'it has expired; ask the identity provider for a new one',
+  nbf: 'its nbf has not come yet',
+  missing: 'it has no exp or no sub',
+  iat: 'its iat has not come yet',
+  life: 'its exp is more than 31 days away',
+  typ: 'its typ is not that of an access token',
+};
+
+function refusedToken(fault: string): AppError {
+  return new AppError(
+    'invalid_credential',
+    `This token is refused: ${token_faults[fault] ?? `look at its ${fault}`}.`,
+  );
+}
 
 function refusedIdToken(fault: string): AppError {
   return new AppError(
@@ -191,24 +207,26 @@ const LIFE_S_MAX = 31 * 24 * 3_600;
 const types = new Set(['jwt', 'at+jwt']);
 
 /** Refuses what is signed and in time, and yet no token that a person calls with. */
-function requireAccess({ sub, exp, iat }: JWTPayload, typ: unknown): void {
-  const now = Date.now() / 1_000;
-  const is_typed =
-    typ === undefined ||
-    (typeof typ === 'string' && types.has(typ.toLowerCase().replace(/^application\//, '')));
-  const is_early = iat !== undefined && iat > now + LEEWAY_S;
-  const is_endless = (exp ?? Number.POSITIVE_INFINITY) > now + LIFE_S_MAX;
-  if (!is_typed || is_early || is_endless || typeof sub !== 'string' || sub === '')
-    throw new AppError(
-      'invalid_credential',
-      'This token is no access token of a person: look at its typ, sub, iat and exp (31 days at most).',
-    );
+function requireAccess(payload: JWTPayload, typ: unknown): void {
+  const fault = accessFault(payload, typ);
+  if (fault !== undefined) throw refusedToken(fault);
   // Nobody can be bound to a name that the database does not keep.
-  if (!isKept(sub))
+  if (!isKept(payload.sub as string))
     throw new AppError(
       'permission_denied',
       'This person is a member of no organization. Ask an owner or admin to add them.',
     );
+}
+
+function accessFault({ sub, exp, iat }: JWTPayload, typ: unknown): string | undefined {
+  const now = Date.now() / 1_000;
+  const is_typed =
+    typ === undefined ||
+    (typeof typ === 'string' && types.has(typ.toLowerCase().replace(/^application\//, '')));
+  if (!is_typed) return 'typ';
+  if (iat !== undefined && iat > now + LEEWAY_S) return 'iat';
+  if ((exp ?? Number.POSITIVE_INFINITY) > now + LIFE_S_MAX) return 'life';
+  return typeof sub !== 'string' || sub === '' ? 'sub' : undefined;
 }
 
 // The errors of jose if the key set is away or broken; a failed connection is the network's own

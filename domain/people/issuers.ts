@@ -194,7 +194,8 @@ export async function update(trx: Db, id: string, changed: Partial<IssuerFields>
   return get(trx, id);
 }
 
-const IS_SET_UP = 'This issuer is set up with this client already.';
+const IS_SET_UP =
+  'This issuer is set up with this client already, here or for another organization. Change that one, or register another client there.';
 
 /** Writes what operators give, also over an issuer that was taken out, which lives again. */
 async function write(trx: Db, id: string, fields: IssuerFields): Promise<void> {

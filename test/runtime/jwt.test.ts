@@ -143,8 +143,18 @@ test('a JWT that is expired, without an end, forged, unsigned or for others is 4
       .sign(signing_key),
     no_token: 'abc',
   };
+  // What the token itself says is named, the more so to whoever sent the wrong one of theirs.
+  const words: Partial<Record<keyof typeof wrong, string>> = {
+    expired: 'it has expired',
+    other_issuer: 'its iss is not the configured issuer',
+    other_audience: 'its aud is not the audience that is configured',
+    forged: 'no key of the issuer has signed it',
+    for_ever: 'it has no exp',
+  };
   for (const [kind, key] of Object.entries(wrong)) {
     const answer = await call('get', '/v1/wallets', { key });
+    expect(answer.body.error.message).toContain(words[kind as keyof typeof wrong] ?? 'token');
+    expect(answer.text).not.toContain(audience);
     expect({ kind, ...refusal(answer) }).toMatchObject({
       kind,
       status: 401,
@@ -176,7 +186,10 @@ test('what is well signed and yet no access token of a person opens nothing', as
   for (const typ of [undefined, 'JWT', 'at+jwt', 'application/at+jwt'])
     expect([typ, (await get(await signed(good, typ))).status]).toEqual([typ, 200]);
   for (const typ of ['logout+jwt', 'secevent+jwt', 'dpop+jwt', '', 5, null, ['JWT'], {}])
-    expect([typ, (await get(await signed(good, typ))).status]).toEqual([typ, 401]);
+    expect([typ, (await get(await signed(good, typ))).body.error]).toMatchObject([
+      typ,
+      { code: 'invalid_credential', message: expect.stringContaining('its typ') },
+    ]);
   for (const sub of [7, { id: subject }, [subject], null, true, ''])
     expect([sub, (await get(await signed({ ...good, sub }))).status]).toEqual([sub, 401]);
   for (const end of [1e308, 253_402_300_799, Number.MAX_SAFE_INTEGER])
