@@ -1,20 +1,27 @@
 import type { ChildProcess } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { many } from '../../domain/sql';
 import { type ObjectStore, openObjectStore, store_key } from '../exports/object-store';
 import {
   type ExportWorld,
   ended,
-  filesBelow,
   openExportWorld,
   startWorkerProcess,
   sumsOf,
 } from '../exports/world';
 import { makeTenant, type Tenant } from '../support/api';
 import { until } from '../support/until';
+import {
+  export_steps,
+  hash,
+  makeStalls,
+  stallAt,
+  stallNoMore,
+  standsStill,
+  undoStall,
+  wholeFolder,
+} from './export-stalls';
 
 // A worker that is killed at each step of an export of CSV or Parquet, to a folder or to a bucket:
 // the same bytes, one manifest, nothing half visible and nothing left over.
@@ -48,7 +55,7 @@ beforeAll(async () => {
     `select credit(:org_id, :wallet_id, n, 'credit ' || n) from generate_series(1, 200) as n`,
     { org_id, wallet_id },
   );
-  await many(world.db, stalling);
+  await makeStalls(world.db);
   period = { from: new Date(Date.now() - 3_600_000).toISOString(), to: new Date() };
   const body = { endpoint: store.url, region: 'eu-central-1', bucket: BUCKET, ...store_key };
   const made = await world.call('post', '/v1/export-destinations', { key, body });
@@ -82,11 +89,6 @@ const startWorker = () => {
   child = startWorkerProcess(world, { EXPORT_S3_ORIGINS: store.url });
   return child;
 };
-
-const hash = (bytes: Buffer | undefined) =>
-  createHash('sha256')
-    .update(bytes ?? '')
-    .digest('hex');
 
 type Asked = { method: string; key: string; query?: URLSearchParams };
 const isPart = ({ method, query }: Asked) => method === 'PUT' && query?.has('partNumber');
@@ -163,72 +165,30 @@ test(
   (points.length + 2) * DEATH_MS,
 );
 
-/** The next record of an export at a step waits, and is never committed. */
-const stalling = `
-  create table stalls (step text);
-  create function stall() returns trigger language plpgsql as $$
-  declare
-    o jsonb := to_jsonb(old);
-    n jsonb := to_jsonb(new);
-  begin
-    if exists (select from stalls s where s.step = case
-        when tg_table_name = 'export_files' and n ->> 'written_at' is distinct from o ->> 'written_at'
-          then case n ->> 'n' when '0' then 'manifest' else 'file' end
-        when tg_table_name = 'export_files' then 'page'
-        when n ->> 'status' is distinct from o ->> 'status' then n ->> 'status' end) then
-      perform pg_sleep(900);
-    end if;
-    return new;
-  end $$;
-  create trigger stall before update on export_files for each row execute function stall();
-  create trigger stall before update on exports for each row execute function stall()`;
-
-const sleeping = `datname = current_database() and wait_event = 'PgSleep'`;
-
-/**
- * In the middle of a file; a file has its name, its row does not say so; the same of the manifest;
- * all is there but the end.
- */
-const steps = ['page', 'file', 'manifest', 'completed'];
-
 test.each(['csv', 'parquet'])(
   'a worker that is killed at each record of a folder of %s leaves no trace',
   async (format) => {
     const small = { format, kinds: ['ledger', 'statement', 'audit_log'] };
     const expected = await undisturbed(small);
     const id = await ask(small);
-    for (const step of steps) {
-      await many(world.db, 'insert into stalls values (:step)', { step });
+    for (const step of export_steps) {
+      await stallAt(world.db, step);
       const worker = startWorker();
       await until(async () => {
         await world.dispatch();
-        const found = await many(world.db, `select 1 from pg_stat_activity where ${sleeping}`);
-        return found.length > 0;
+        return standsStill(world.db);
       }, DEATH_MS);
       worker.kill('SIGKILL');
       await once(worker, 'exit');
-      await many(world.db, 'delete from stalls');
-      await many(
-        world.db,
-        `select pg_terminate_backend(pid) from pg_stat_activity where ${sleeping}`,
-      );
+      await stallNoMore(world.db);
+      await undoStall(world.db);
     }
     startWorker();
     const done = await ended(world, tenant.owner_key, id);
     child?.kill('SIGTERM');
     expect([done.status, done.error_code]).toEqual(['completed', null]);
     expect(sumsOf(done)).toEqual(expected);
-    const files = (await filesBelow(world.dir)).filter((name) => name.includes(id));
-    expect(files).toHaveLength(Object.keys(expected).length + 1);
-    expect(files.filter((name) => path.basename(name).startsWith('.'))).toEqual([]);
-    const manifests = files.filter((name) => name.endsWith('manifest.json'));
-    expect(manifests).toHaveLength(1);
-    const text = await readFile(path.join(world.dir, manifests[0] as string), 'utf8');
-    for (const { name, sha256 } of JSON.parse(text).files)
-      if (name !== null) {
-        const file = path.join(world.dir, path.dirname(manifests[0] as string), name);
-        expect([name, hash(await readFile(file))]).toEqual([name, sha256]);
-      }
+    await wholeFolder(world.dir, id);
   },
-  (steps.length + 2) * DEATH_MS,
+  (export_steps.length + 2) * DEATH_MS,
 );

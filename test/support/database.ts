@@ -38,8 +38,10 @@ export function patient(db: Db): Db {
 }
 
 /** A migrated, empty database for one test file: a copy of the template. */
-export async function openTestDatabase(pool_max = 10): Promise<TestDatabase> {
-  const template = process.env.TEST_DATABASE_URL;
+export async function openTestDatabase(
+  pool_max = 10,
+  template = process.env.TEST_DATABASE_URL,
+): Promise<TestDatabase> {
   if (!template) throw new Error('TEST_DATABASE_URL is set by test/support/start-servers.ts.');
   const name = `test_${randomUUID().replaceAll('-', '')}`;
   const template_name = new URL(template).pathname.slice(1);

@@ -1,18 +1,13 @@
 import { rmSync } from 'node:fs';
 import { chmod, mkdtemp } from 'node:fs/promises';
 import path from 'node:path';
-import { many } from '../../domain/sql';
-import { migrate } from '../../migrations';
-import { openDatabase } from '../../runtime/database';
 import { freePorts } from '../../sandbox/processes/ports';
 import { launch, type Process } from '../../sandbox/processes/processes';
-import { ensureDatabase, maintenanceUrl } from '../../sandbox/servers/database';
-import { prepareCluster } from '../../sandbox/servers/postgres';
 import { prepareTemporal } from '../../sandbox/servers/temporal';
 import { bundleWorkflows } from '../../workers/bundle';
+import { type Cluster, openCluster } from './cluster';
 import { scratchRoot } from './scratch';
 
-const TEMPLATE = 'template_svc';
 // Servers start beside each other, and perhaps on a machine that is busy.
 const READY_MS = 180_000;
 
@@ -48,20 +43,10 @@ export async function startServers(): Promise<Servers> {
   return { stop };
 }
 
-async function startPostgres(data_dir: string, port: number): Promise<Process> {
-  const { program, url } = await prepareCluster({ data_dir, port, durable: false });
-  const server = await launch({ ...program, ready_timeout_ms: READY_MS });
-  const template = Object.assign(new URL(url), { pathname: `/${TEMPLATE}` }).toString();
-  await ensureDatabase(template);
-  const db = openDatabase(template, 2);
-  await migrate(db);
-  await db.destroy();
-  // A database that nobody can enter can be copied at any moment.
-  const admin = openDatabase(maintenanceUrl(url), 1);
-  await many(admin, `alter database ${TEMPLATE} with is_template true allow_connections false`);
-  await admin.destroy();
-  process.env.TEST_DATABASE_URL = template;
-  return server;
+async function startPostgres(data_dir: string, port: number): Promise<Cluster> {
+  const cluster = await openCluster({ data_dir, port, durable: false });
+  process.env.TEST_DATABASE_URL = cluster.template;
+  return cluster;
 }
 
 async function startTemporal(port: number, ui_port: number): Promise<Process> {

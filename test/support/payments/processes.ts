@@ -70,14 +70,15 @@ export type Moment = 'opened' | 'capturing' | 'captured' | 'completed' | 'debite
 
 /**
  * API, worker and Temporal as processes, with further variables; both sandbox providers in this
- * one. Closing proves the ledger.
+ * one. The database is a copy of that template. Closing proves the ledger.
  */
 export async function openPaymentProcesses(
   more: Record<string, string> = {},
+  template = process.env.TEST_DATABASE_URL,
 ): Promise<PaymentProcesses> {
   const folder = mkdtempSync(path.join(scratchRoot(), 'svc-payments-'));
   chmodSync(folder, 0o755);
-  const { db, url: DATABASE_URL, close: dropDatabase } = await openTestDatabase();
+  const { db, url: DATABASE_URL, close: dropDatabase } = await openTestDatabase(10, template);
   await many(db, stalling);
   const [port = 0, ui_port = 0, api_port = 0] = await freePorts(3);
   const TEMPORAL_ADDRESS = `127.0.0.1:${port}`;
