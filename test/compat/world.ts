@@ -19,8 +19,13 @@ const STOP_MS = 60_000;
 const READY_MS = 180_000;
 const address = process.env.TEST_TEMPORAL_ADDRESS as string;
 
-/** A process of one release. */
-export interface Part extends Process {
+/** A process of one release, with what it has written. */
+interface Running extends Process {
+  lines: string[];
+}
+
+/** One that listens. */
+export interface Part extends Running {
   url: string;
   port: number;
 }
@@ -57,8 +62,9 @@ export async function openCompatWorld() {
     script: string,
     env: Record<string, string>,
     ready: { url: string; path?: string } | { line: string },
-  ): Promise<Process> {
+  ): Promise<Running> {
     let has_said = false;
+    const lines: string[] = [];
     const program = {
       name: `${script} ${release.version}`,
       command: process.execPath,
@@ -71,9 +77,10 @@ export async function openCompatWorld() {
       ready_timeout_ms: READY_MS,
     };
     const onLine = (line: string) => {
+      lines.push(line);
       if ('line' in ready && line.includes(ready.line)) has_said = true;
     };
-    const part = await launch(program, { onLine });
+    const part = { ...(await launch(program, { onLine })), lines };
     parts.push(part);
     return part;
   }
@@ -118,7 +125,7 @@ export async function openCompatWorld() {
     };
     return { ...(await start(release, 'gateway/main.ts', variables, place)), ...place };
   };
-  const openWorker = (release: Release, name = 'lifecycle'): Promise<Process> =>
+  const openWorker = (release: Release, name = 'lifecycle'): Promise<Running> =>
     start(release, `workers/${name}.ts`, control_plane, { line: `worker_${name} runs` });
   /** The first key of an empty database, as an operator makes it with this release. */
   const bootstrap = ({ folder: cwd }: Release): string =>
