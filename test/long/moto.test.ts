@@ -1,46 +1,27 @@
-import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes, randomUUID } from 'node:crypto';
-import { existsSync, renameSync, rmSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import {
-  CreateBucketCommand,
   HeadObjectCommand,
   ListMultipartUploadsCommand,
   ListObjectsV2Command,
-  S3Client,
 } from '@aws-sdk/client-s3';
 import { request } from 'undici';
 import { openStore } from '../../exports/s3';
-import { cacheFolder } from '../../runtime/config';
-import { freePorts } from '../../sandbox/processes/ports';
-import { launch, type Process } from '../../sandbox/processes/processes';
 import { until } from '../support/until';
+import { type Moto, openMoto } from './moto';
 
 // Exports to a store of S3 that somebody else wrote, and that checks signatures: moto, from PyPI.
 
-const MOTO = 'moto[server]==5.1.18';
 const bucket = 'acme-exports';
 const region = 'eu-central-1';
 
-/** The folder of a Python that has it, made once. */
-function installed(): string {
-  const name = createHash('sha256').update(MOTO).digest('hex').slice(0, 16);
-  const folder = path.join(cacheFolder(), `moto-${name}`);
-  if (existsSync(folder)) return folder;
-  const draft = `${folder}.${randomUUID()}`;
-  execFileSync('python3', ['-m', 'venv', draft]);
-  execFileSync(path.join(draft, 'bin/python'), ['-m', 'pip', 'install', '-q', MOTO]);
-  renameSync(draft, folder);
-  rmSync(draft, { recursive: true, force: true });
-  return folder;
-}
-
-let server: Process;
+let server: Moto;
 let endpoint: string;
 let dir: string;
-let key: { access_key_id: string; secret_access_key: string };
+let key: Moto['key'];
+let client: Moto['client'];
 
 /** From now on moto checks credentials, but for so many actions. */
 async function unproved(actions: number): Promise<void> {
@@ -51,63 +32,16 @@ async function unproved(actions: number): Promise<void> {
   await answer.body.dump();
 }
 
-/** An action of IAM by its form, which needs no client of its own. */
-async function iam(action: string, more: Record<string, string>): Promise<string> {
-  const answer = await request(endpoint, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/x-www-form-urlencoded',
-      authorization:
-        'AWS4-HMAC-SHA256 Credential=x/20270101/us-east-1/iam/aws4_request, SignedHeaders=host, Signature=x',
-    },
-    body: new URLSearchParams({ Action: action, Version: '2010-05-08', ...more }).toString(),
-  });
-  const text = await answer.body.text();
-  expect([action, answer.statusCode]).toEqual([action, 200]);
-  return text;
-}
-
 beforeAll(async () => {
   dir = await mkdtemp(path.join(tmpdir(), 'svc-moto-'));
-  const [port = 0] = await freePorts(1);
-  endpoint = `http://127.0.0.1:${port}`;
-  server = await launch({
-    name: 'moto',
-    command: path.join(installed(), 'bin/python'),
-    args: ['-m', 'moto.server', '-H', '127.0.0.1', '-p', String(port)],
-    env: { PATH: process.env.PATH },
-    cwd: dir,
-    stop_signals: ['SIGINT', 'SIGTERM'],
-    isReady: async () => (await request(`${endpoint}/moto-api/data.json`)).statusCode === 200,
-    ready_timeout_ms: 180_000,
-  });
-  await iam('CreateUser', { UserName: 'exports' });
-  const rights = { Effect: 'Allow', Action: 's3:*', Resource: '*' };
-  await iam('PutUserPolicy', {
-    ...{ UserName: 'exports', PolicyName: 'all' },
-    PolicyDocument: JSON.stringify({ Version: '2012-10-17', Statement: [rights] }),
-  });
-  const made = await iam('CreateAccessKey', { UserName: 'exports' });
-  const member = (name: string) => new RegExp(`<${name}>([^<]+)<`).exec(made)?.[1] as string;
-  key = { access_key_id: member('AccessKeyId'), secret_access_key: member('SecretAccessKey') };
-  await client().send(
-    new CreateBucketCommand({
-      Bucket: bucket,
-      CreateBucketConfiguration: { LocationConstraint: region },
-    }),
-  );
+  server = await openMoto({ cwd: dir, bucket, region });
+  ({ endpoint, key, client } = server);
 });
 
 afterAll(async () => {
   await server?.stop();
   await rm(dir, { recursive: true, force: true });
 });
-
-const client = () =>
-  new S3Client({
-    ...{ endpoint, region, forcePathStyle: true },
-    credentials: { accessKeyId: key.access_key_id, secretAccessKey: key.secret_access_key },
-  });
 
 const store = (more: object = {}) =>
   openStore({
