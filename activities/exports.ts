@@ -38,8 +38,11 @@ const NOTE_MS = 500;
 /** What one store has not deleted of a page by then is left for another hour. */
 const STORE_MS = 60_000;
 
-const FULL =
-  'There is no room for the files of this export on the disk of worker_export. Make some, then ask for it again.';
+/** What an operator ends: no room, no right to write, a disk or a share that fails. */
+const disk_errors = {
+  full: ['ENOSPC', 'EDQUOT'],
+  failed: ['EROFS', 'EACCES', 'EPERM', 'EIO', 'ESTALE'],
+};
 
 /**
  * The steps of exports. Each can be run again at any time: a file that is written stays so.
@@ -180,8 +183,9 @@ function published(
   write: (draft: string) => Promise<Drafted>,
 ): Promise<boolean> {
   return atTarget(target, async () => {
-    const draft = await target.draft(name, attempt);
+    let draft: string | undefined;
     try {
+      draft = await target.draft(name, attempt);
       const { sha256, record } = await write(draft);
       if (sha256 !== null) await target.publish(draft, name, sha256, signal);
       return await record();
@@ -189,7 +193,7 @@ function published(
       if (!(error instanceof Stopped)) throw known(error);
       return false;
     } finally {
-      await target.discard(draft);
+      if (draft !== undefined) await target.discard(draft);
     }
   });
 }
@@ -229,8 +233,20 @@ async function clearLate(db: Db, targetOf: TargetOf, export_id: string): Promise
 /** The export ended while a file of it was written. */
 class Stopped extends Error {}
 
-/** A full disk in words; another error as it is. */
+/** What is wrong with the worker's disk in words; another error as it is. */
 function known(error: unknown): unknown {
-  const is_full = ['ENOSPC', 'EDQUOT'].includes((error as { code?: string }).code ?? '');
-  return is_full ? new AppError('export_target_full', FULL) : error;
+  const { code = '' } = error as { code?: string };
+  if (disk_errors.full.includes(code))
+    return new AppError(
+      'export_target_full',
+      `The disk of worker_export is full (${code}): there is no room for the files of this export. ` +
+        'Make some; if the export has ended by then, ask for it again.',
+    );
+  if (disk_errors.failed.includes(code))
+    return new AppError(
+      'export_target_failed',
+      `worker_export cannot write files on its disk (${code}). Let it; if the export has ended by ` +
+        'then, ask for it again.',
+    );
+  return error;
 }

@@ -25,7 +25,8 @@ export async function deleteDrafts(folder: string): Promise<void> {
     if (name.startsWith('.')) await rm(path.join(folder, name), { force: true });
 }
 
-function unlessMissing(error: NodeJS.ErrnoException): undefined {
+/** What `catch` makes of a file or folder that is not there; throws any other error. */
+export function unlessMissing(error: NodeJS.ErrnoException): undefined {
   if (error.code !== 'ENOENT') throw error;
 }
 

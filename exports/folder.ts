@@ -5,7 +5,7 @@ import path from 'node:path';
 import { AppError } from '../domain/errors';
 import { folderMarker, knownMarker } from '../domain/exports/steps';
 import type { Db } from '../domain/sql';
-import { deleteDrafts, draftIn, FOLDER_MODE } from './drafts';
+import { deleteDrafts, draftIn, FOLDER_MODE, unlessMissing } from './drafts';
 import type { ExportTarget } from './target';
 
 /** The file that tells the folder apart from another one of the same path. */
@@ -67,17 +67,27 @@ function notShared(message: string): AppError {
  */
 export async function markFolder({ db, dir }: Folder): Promise<void> {
   const file = path.join(required(dir), MARKER);
-  if ((await knownMarker(db)) === undefined) {
-    await mkdir(path.dirname(file), { recursive: true, mode: FOLDER_MODE });
-    // Another worker may be as fast; its text stays.
-    await writeFile(file, randomUUID(), { flag: 'wx', flush: true }).catch(unlessThere);
-    await folderMarker(db, await readFile(file, 'utf8'));
-  }
+  if ((await knownMarker(db)) === undefined) await folderMarker(db, () => markOf(file));
   await requireShared({ db, dir });
 }
 
-function unlessThere(error: NodeJS.ErrnoException): void {
-  if (error.code !== 'EEXIST') throw error;
+/**
+ * The text of a folder's mark, made if there is none. It is on the disk before it has its name: a
+ * disk that is full leaves no empty mark, which every other such folder would bear too.
+ */
+async function markOf(file: string): Promise<string> {
+  const found = await readFile(file, 'utf8').catch(unlessMissing);
+  if (found) return found;
+  await mkdir(path.dirname(file), { recursive: true, mode: FOLDER_MODE });
+  const text = randomUUID();
+  const beside = `${file}.${text}`;
+  try {
+    await writeFile(beside, text, { flush: true });
+    await rename(beside, file);
+  } finally {
+    await rm(beside, { force: true });
+  }
+  return text;
 }
 
 /** Throws `export_dir_not_shared` (503) unless this folder bears the mark of the workers'. */

@@ -226,13 +226,19 @@ export async function adoptOrphans(db: Db, limit: number): Promise<number> {
   return silent.length + waiting.length;
 }
 
-/** What identifies the shared folder; the given text if none is known yet. */
-export async function folderMarker(db: Db, proposed: string): Promise<string> {
-  await many(db, 'insert into export_folder (marker) values (:proposed) on conflict do nothing', {
-    proposed,
+/**
+ * What identifies the shared folder. If nothing does yet it is what `mark` has found or written
+ * there; one worker does so after the other.
+ */
+export function folderMarker(db: Db, mark: () => Promise<string>): Promise<string> {
+  return db.transaction(async (trx) => {
+    await many(trx, 'lock table export_folder in share row exclusive mode');
+    const known = await knownMarker(trx);
+    if (known !== undefined) return known;
+    const marker = await mark();
+    await many(trx, 'insert into export_folder (marker) values (:marker)', { marker });
+    return marker;
   });
-  const { marker } = await one<{ marker: string }>(db, 'select marker from export_folder');
-  return marker;
 }
 
 /** The marker of the shared folder; undefined if no worker has used one yet. */
