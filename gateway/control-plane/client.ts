@@ -178,7 +178,24 @@ async function person(batches: Batches, log: Logger, asked: PersonBody): Promise
   // A field is about the caller; a refusal without one is about this gateway's own credential.
   if (code === 'organization_suspended' || code === 'not_team_member') throw toError(reply);
   if (reply.status === 403 && param) throw new AppError('permission_denied', message);
+  if (reply.status === 404 && !param && asked.issuer === undefined)
+    return unaskedPerson(batches, log, asked);
   throw refusedCall(log, reply);
+}
+
+/**
+ * A person by their own id, of an API of the version before, which has no route that says who is in
+ * the organization and the team: its ledger refuses who is not.
+ */
+async function unaskedPerson(
+  batches: Batches,
+  log: Logger,
+  { org_id, subject, key_id }: PersonBody,
+): Promise<Wire<Person>> {
+  const key = key_id === undefined ? null : await verify(batches, log, { org_id, key_id });
+  if (key !== null && key.user_id !== subject)
+    throw new AppError('permission_denied', 'The key that is named is none of this person.');
+  return { user_id: subject, org_id, key };
 }
 
 async function funds(batches: Batches, log: Logger, caller: CallerBody): Promise<Wire<KeyFunds>> {

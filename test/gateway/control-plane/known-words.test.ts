@@ -6,6 +6,8 @@ import { one } from '../../../domain/sql';
 import { listen } from '../../../runtime/listen';
 import { API_VERSION } from '../../../runtime/version';
 import { chat, lastCharge, openWorld, post, type World } from '../../support/gateway';
+import { gateway_audience, startIdentityProvider } from '../../support/identity/provider';
+import { issueKey } from '../../support/keys';
 import { openScripted } from '../../support/upstream';
 
 // A control plane of the version before refuses members that it does not know; nothing is lost of
@@ -21,6 +23,11 @@ beforeAll(async () => {
   world = await openWorld();
   older = createServer(async (req, res) => {
     const body = (req.method === 'POST' ? await json(req) : undefined) as Body | undefined;
+    if (req.url === '/v1/gateway/people/verify') {
+      res.writeHead(404, { 'content-type': 'application/json' });
+      res.end(JSON.stringify({ error: { code: 'not_found', message: 'There is no such route.' } }));
+      return;
+    }
     const passOn = async (rest: object | undefined) => {
       const answer = await request(`${world.api.url}${req.url}`, {
         method: req.method as 'POST',
@@ -166,4 +173,31 @@ test('choices without a cap are held for by the cap that stood for all of them',
     { org_id },
   );
   expect(held.max_completion_tokens).toBe(12_288n);
+});
+
+test('a person whose token has their own id pays, and one that names the key of somebody else does not', async () => {
+  const { org_id, user_id } = world.org;
+  const idp = await startIdentityProvider();
+  const { id: key_id } = await issueKey(world.api.db, org_id, { token_type: 'gateway' });
+  const identity = {
+    mode: 'signed_assertion',
+    org_id,
+    issuer: idp.issuer,
+    audience: gateway_audience,
+    jwks_url: idp.jwks_url,
+  };
+  const gateway = await world.openGateway({ api_urls: [older_url], settings: { identity } });
+  const ask = async (claims: object) => {
+    const now = Math.floor(Date.now() / 1_000);
+    const plain = { iss: idp.issuer, aud: gateway_audience, iat: now, exp: now + 300 };
+    const token = await idp.sign({ ...plain, sub: user_id, ...claims }, { typ: 'at+jwt' });
+    return (await post(`${gateway.url}/v1/chat/completions`, token, chat('Hello'))).status;
+  };
+  taken.length = 0;
+  expect(await ask({})).toBe(200);
+  await lastCharge(world, org_id);
+  expect(await ask({ kt_key_id: key_id })).toBe(403);
+  await gateway.close();
+  await idp.close();
+  expect(taken).toEqual(['reserve', 'settle']);
 });
