@@ -4,18 +4,35 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 
 /** Files of exports are for their processes alone, and for their group. */
-export const FOLDER_MODE = 0o750;
+const FOLDER_MODE = 0o750;
 
 /**
  * Where a file may be written before it has its name; its folder is there. What an earlier try has
  * left of the same file is deleted: its worker has died, or is about to hear that it is not wanted.
  */
 export async function draftIn(folder: string, base: string, attempt: string): Promise<string> {
-  await mkdir(folder, { recursive: true, mode: FOLDER_MODE });
+  await makeFolder(folder);
   const prefix = `.${base}.`;
   for (const name of await readdir(folder))
     if (name.startsWith(prefix)) await rm(path.join(folder, name), { force: true });
   return path.join(folder, `${prefix}${attempt}`);
+}
+
+/**
+ * Makes a folder and those above it that are missing. Node's own recursive call says ENOENT of a
+ * disk that may only be read.
+ */
+export async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { mode: FOLDER_MODE });
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EEXIST') return;
+    const above = path.dirname(folder);
+    if (code !== 'ENOENT' || above === folder) throw error;
+    await makeFolder(above);
+    await makeFolder(folder);
+  }
 }
 
 /** Deletes what killed workers left in a folder whose files are all written. */

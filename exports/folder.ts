@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { AppError } from '../domain/errors';
 import { folderMarker, knownMarker } from '../domain/exports/steps';
 import type { Db } from '../domain/sql';
-import { deleteDrafts, draftIn, FOLDER_MODE, unlessMissing } from './drafts';
+import { deleteDrafts, draftIn, makeFolder, unlessMissing } from './drafts';
 import type { ExportTarget } from './target';
 
 /** The file that tells the folder apart from another one of the same path. */
@@ -78,7 +78,7 @@ export async function markFolder({ db, dir }: Folder): Promise<void> {
 async function markOf(file: string): Promise<string> {
   const found = await readFile(file, 'utf8').catch(unlessMissing);
   if (found) return found;
-  await mkdir(path.dirname(file), { recursive: true, mode: FOLDER_MODE });
+  await makeFolder(path.dirname(file));
   const text = randomUUID();
   const beside = `${file}.${text}`;
   try {

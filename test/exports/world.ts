@@ -39,10 +39,16 @@ export interface ExportWorld extends TestWorker {
   close: () => Promise<void>;
 }
 
-/** An API and workers over one database and one folder; closing proves the ledger. */
-export async function openExportWorld(s3_origins: string[] = []): Promise<ExportWorld> {
+/**
+ * An API and workers over one database and one folder, a new one unless it is given; closing proves
+ * the ledger.
+ */
+export async function openExportWorld(
+  s3_origins: string[] = [],
+  given_dir?: string,
+): Promise<ExportWorld> {
   const { db, close: dropDatabase } = await openTestDatabase(20);
-  const dir = await mkdtemp(path.join(tmpdir(), 'svc-exports-'));
+  const dir = given_dir ?? (await mkdtemp(path.join(tmpdir(), 'svc-exports-')));
   const worker = await openWorker(db);
   const { namespace, temporal } = worker;
   const api = await serve({ db, temporal, export_dir: dir, s3_origins });
@@ -81,7 +87,7 @@ export async function openExportWorld(s3_origins: string[] = []): Promise<Export
     await worker.close();
     const { broken } = await audit(db);
     await dropDatabase();
-    await rm(dir, { recursive: true });
+    if (given_dir === undefined) await rm(dir, { recursive: true });
     expect(broken).toEqual([]);
   };
   const machine = await gatewayToken(db);

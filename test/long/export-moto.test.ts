@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer, type IncomingMessage, request as send, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, request as send } from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { buffer } from 'node:stream/consumers';
@@ -158,9 +158,7 @@ async function uploads(): Promise<string[]> {
 async function objectsOf(id: string): Promise<Map<string, Buffer>> {
   const client = moto.client();
   const Prefix = `org/${tenant.org_id}/${id}/`;
-  const { Contents = [] } = await client.send(
-    new ListObjectsV2Command({ Bucket: bucket, Prefix }),
-  );
+  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket: bucket, Prefix }));
   const found = new Map<string, Buffer>();
   for (const { Key = '' } of Contents) {
     const { Body } = await client.send(new GetObjectCommand({ Bucket: bucket, Key }));
@@ -221,9 +219,11 @@ test('a worker that is killed in each step of an upload leaves the same bytes, o
   expect([...objects.keys()].sort()).toEqual([...before.keys()].sort());
   expect([...objects.keys()].filter((name) => name.includes('manifest'))).toHaveLength(1);
   const { export_id, as_of, ...manifest } = JSON.parse(String(objects.get('manifest.json')));
-  const { export_id: _id, as_of: _as_of, ...other } = JSON.parse(
-    String(before.get('manifest.json')),
-  );
+  const {
+    export_id: _id,
+    as_of: _as_of,
+    ...other
+  } = JSON.parse(String(before.get('manifest.json')));
   expect(manifest).toEqual(other);
   for (const { name, sha256 } of manifest.files)
     if (name !== null) {

@@ -61,7 +61,10 @@ export async function openMoto(given: {
   });
   const made = await iam(endpoint, 'CreateAccessKey', { UserName: 'exports' });
   const member = (name: string) => new RegExp(`<${name}>([^<]+)<`).exec(made)?.[1] as string;
-  const key = { access_key_id: member('AccessKeyId'), secret_access_key: member('SecretAccessKey') };
+  const key = {
+    access_key_id: member('AccessKeyId'),
+    secret_access_key: member('SecretAccessKey'),
+  };
   const client = () =>
     new S3Client({
       ...{ endpoint, region, forcePathStyle: true },
