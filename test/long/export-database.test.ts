@@ -7,8 +7,8 @@ import { root } from '../../runtime/root';
 import { freePorts } from '../../sandbox/processes/ports';
 import { sumsOf } from '../exports/world';
 import { type Answer, makeTenant, type Tenant } from '../support/api';
-import { type Cluster, openCluster } from '../support/cluster';
 import { openPaymentProcesses, type PaymentProcesses } from '../support/payments/processes';
+import { type Cluster, openCluster } from '../support/postgres/cluster';
 import { scratchRoot } from '../support/scratch';
 import { until } from '../support/until';
 import {

@@ -3,9 +3,8 @@ import { current } from '../compat/releases';
 import { type CompatWorld, callerOf, openCompatWorld, type Part } from '../compat/world';
 import { until } from '../support/until';
 
-// A rollout over gateways, an API and workers that are processes, of which the API and worker_config
-// are killed in the middle of a stage: what the database had been told stands or is undone, and the
-// next worker goes on from there.
+// A rollout over processes, of which the API and worker_config are killed in the middle of a stage:
+// what the database had been told stands or is undone, and the next worker goes on from there.
 
 const GATEWAYS = 3;
 /** One, then two, then all: soon one after the other. */

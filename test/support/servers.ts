@@ -5,7 +5,7 @@ import { freePorts } from '../../sandbox/processes/ports';
 import { launch, type Process } from '../../sandbox/processes/processes';
 import { prepareTemporal } from '../../sandbox/servers/temporal';
 import { bundleWorkflows } from '../../workers/bundle';
-import { type Cluster, openCluster } from './cluster';
+import { type Cluster, openCluster } from './postgres/cluster';
 import { scratchRoot } from './scratch';
 
 // Servers start beside each other, and perhaps on a machine that is busy.

@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { many } from '../../domain/sql';
-import { migrate } from '../../migrations';
-import { openDatabase } from '../../runtime/database';
-import { launch, type Process } from '../../sandbox/processes/processes';
-import { ensureDatabase, maintenanceUrl } from '../../sandbox/servers/database';
-import { prepareCluster } from '../../sandbox/servers/postgres';
+import { many } from '../../../domain/sql';
+import { migrate } from '../../../migrations';
+import { openDatabase } from '../../../runtime/database';
+import { launch, type Process } from '../../../sandbox/processes/processes';
+import { ensureDatabase, maintenanceUrl } from '../../../sandbox/servers/database';
+import { prepareCluster } from '../../../sandbox/servers/postgres';
 
 const TEMPLATE = 'template_svc';
 // Servers start beside each other, and perhaps on a machine that is busy.
