@@ -2,8 +2,8 @@ import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
 import { suspended } from '../../domain/people/keys';
 import type { LivingToken } from '../../domain/people/living-tokens';
-import * as members from '../../domain/people/members';
 import * as organizations from '../../domain/people/organizations';
+import * as profile from '../../domain/people/profile';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import { type Permission, rolePermissions } from '../../domain/people/roles';
 import { teamsLedBy } from '../../domain/people/team-rights';
@@ -229,7 +229,7 @@ async function person(
   db: Db,
   identity: { issuer: string; subject: string },
 ): Promise<Principal> {
-  const all = await members.ofIdentity(db, identity);
+  const all = await profile.ofIdentity(db, identity);
   if (all.length === 0)
     throw denied('This person is a member of no organization. Ask an owner or admin to add them.');
   const named = http.get('x-org-id');

@@ -141,9 +141,11 @@ async function renameMember(
   { id: named_id, user_id, ...change }: z.infer<typeof renamed>,
 ) {
   const org_id = await actingOrg(db, principal, named_id);
+  const may_rename_anyone = rights.isPlatformAdmin(principal);
+  const locked = may_rename_anyone ? await members.lockOrganizationsOf(db, user_id) : [];
   const caller = await rights.lock(db, org_id, principal, 'org:members');
   rights.requireRank(caller, (await members.get(db, org_id, user_id)).role);
-  return members.rename(db, { org_id, user_id }, change, rights.isPlatformAdmin(caller));
+  return members.rename(db, { org_id, user_id }, change, { may_rename_anyone, locked });
 }
 
 async function setRole(

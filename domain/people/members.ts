@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import { type Db, many, maybe, one } from '../sql';
+import { busy, type Db, many, maybe, one } from '../sql';
 import { type EndedKeys, revokeKeysOf } from './makers';
 import { unique } from './organizations';
 import { type Caller, requireRank, requireScopes } from './rights';
@@ -36,17 +36,38 @@ export interface MemberChange {
 }
 
 /**
+ * Takes the locks of all organizations that a person is a member of, in the order of their ids, so
+ * that two who do so never wait for each other. Answers which they are.
+ */
+export async function lockOrganizationsOf(trx: Db, user_id: string): Promise<string[]> {
+  const of = (await livingOrganizations(trx, user_id)).sort();
+  for (const org_id of of) await many(trx, 'select from lock_organization(:org_id)', { org_id });
+  return of;
+}
+
+async function livingOrganizations(trx: Db, user_id: string): Promise<string[]> {
+  const rows = await many<{ org_id: string }>(
+    trx,
+    'select org_id from memberships where user_id = :user_id and archived_at is null',
+    { user_id },
+  );
+  return rows.map(({ org_id }) => org_id);
+}
+
+/**
  * Gives a person another name or e-mail address. Whoever is known to other organizations too is
- * theirs as well: only the platform renames them. The organization is locked.
+ * theirs as well: only the platform renames them, and the address is nobody else's in any of them.
+ * All of the person's organizations are locked if the caller may rename anyone (`locked`); one that
+ * they join meanwhile is 503.
  */
 export async function rename(
   trx: Db,
   subject: Subject,
   { name, email }: MemberChange,
-  may_rename_anyone: boolean,
+  { may_rename_anyone, locked }: { may_rename_anyone: boolean; locked: readonly string[] },
 ): Promise<Member> {
   const { org_id, user_id } = subject;
-  const before = await get(trx, org_id, user_id);
+  await get(trx, org_id, user_id);
   const elsewhere = await maybe(
     trx,
     'select 1 from memberships where user_id = :user_id and org_id <> :org_id limit 1',
@@ -58,13 +79,18 @@ export async function rename(
       'This person is known to other organizations too. Ask a platform admin to rename them.',
       { param: 'user_id' },
     );
-  await many(trx, 'update users set name = :name, email = :email where id = :user_id', {
-    user_id,
-    name: name ?? before.name,
-    email: email === undefined ? before.email : email,
-  });
+  // Whoever takes the person in elsewhere waits for this, or this for them.
+  await many(trx, 'select from users where id = :user_id for no key update', { user_id });
+  const all = await livingOrganizations(trx, user_id);
+  if (all.some((one) => one !== org_id && !locked.includes(one))) throw busy();
+  await many(
+    trx,
+    `update users set name = coalesce(:name, name), email = case when :keeps_email then email else :email end
+     where id = :user_id`,
+    { user_id, name: name ?? null, email: email ?? null, keeps_email: email === undefined },
+  );
   const renamed = await get(trx, org_id, user_id);
-  if (email) await requireOwnEmail(trx, org_id, renamed);
+  if (email) for (const one of all) await requireOwnEmail(trx, one, renamed);
   return renamed;
 }
 
@@ -94,7 +120,7 @@ export function add(
     await one(
       trx,
       `select 1 from users u where u.id = :id and (:is_visible
-         or exists (select 1 from memberships m where m.user_id = u.id and m.org_id = :org_id))`,
+         or exists (select 1 from memberships m where m.user_id = u.id and m.org_id = :org_id)) for share of u`,
       { id, org_id, is_visible: may_name_anyone || user_id === undefined },
       'No user',
     );
@@ -170,30 +196,6 @@ async function requireAnotherOwner(trx: Db, { org_id, user_id }: Subject): Promi
     'last_owner',
     'This is the last owner of the organization. Make another member the owner first.',
     { param: 'user_id' },
-  );
-}
-
-interface Membership {
-  user_id: string;
-  org_id: string;
-  role: Role;
-  /** The organization is suspended: its people are refused. */
-  is_suspended: boolean;
-}
-
-/** The living memberships of the person that a JWT's issuer and subject stand for. */
-export function ofIdentity(
-  db: Db,
-  person: { issuer: string; subject: string },
-): Promise<Membership[]> {
-  return many(
-    db,
-    `select u.id as user_id, m.org_id, m.role, o.suspended_at is not null as is_suspended
-     from users u
-     join memberships m on m.user_id = u.id and m.archived_at is null
-     join organizations o on o.id = m.org_id and o.archived_at is null
-     where u.issuer = :issuer and u.subject = :subject order by m.created_at, m.org_id`,
-    person,
   );
 }
 

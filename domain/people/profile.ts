@@ -48,3 +48,27 @@ export function memberships(
     { user_id, org_id, key_id },
   );
 }
+
+interface Membership {
+  user_id: string;
+  org_id: string;
+  role: Role;
+  /** The organization is suspended: its people are refused. */
+  is_suspended: boolean;
+}
+
+/** The living memberships of the person that a JWT's issuer and subject stand for. */
+export function ofIdentity(
+  db: Db,
+  person: { issuer: string; subject: string },
+): Promise<Membership[]> {
+  return many(
+    db,
+    `select u.id as user_id, m.org_id, m.role, o.suspended_at is not null as is_suspended
+     from users u
+     join memberships m on m.user_id = u.id and m.archived_at is null
+     join organizations o on o.id = m.org_id and o.archived_at is null
+     where u.issuer = :issuer and u.subject = :subject order by m.created_at, m.org_id`,
+    person,
+  );
+}
