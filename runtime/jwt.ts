@@ -77,7 +77,7 @@ function createKeys({
   };
 }
 
-/** Verifies JWTs of one issuer with which its people call. A refusal says what is wrong with one. */
+/** Verifies JWTs of one issuer with which its people call. A refusal says what is wrong. */
 export function createJwtVerifier({ issuer, audience, ...from }: JwtIssuer): VerifyJwt {
   const keys = createKeys(from);
   return async (jwt) => {

@@ -75,7 +75,9 @@ function oneWayToName(given: Record<string, unknown>, check: z.RefinementCtx): v
 
 type Given = z.infer<typeof newMembers>['members'];
 
-/** Takes one person in, and into their teams, as far as the caller may. The organization is locked. */
+/**
+ * Takes one person in, and into their teams, as far as the caller may. The organization is locked.
+ */
 export async function takeIn(
   db: Db,
   org_id: string,

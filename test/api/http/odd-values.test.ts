@@ -1,6 +1,6 @@
 import { routes } from '../../../api/table';
 import { settingsSchema } from '../../../gateway/config/settings';
-import { faultsOf } from '../../support/odd-values';
+import { faultsOf } from './odd-values';
 
 test.each(routes.map((row) => [`${row.method} ${row.path}`, row] as const))(
   '%s refuses odd texts and numbers, and breaks at none',

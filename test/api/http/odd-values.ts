@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { AppError } from '../../domain/errors';
+import { AppError } from '../../../domain/errors';
 
 interface Def {
   type: string;
