@@ -145,6 +145,27 @@ test('what a budget lacks is never shown as less than it is', async () => {
   await context.close();
 });
 
+test('a ticket that was approved says which budget was raised by how much', async () => {
+  const org = await makeOrganization('Raised', 5);
+  const budget = { owner_type: 'organization', limit: 0, window: 'month', on_exceed: 'ticket' };
+  await api(org.keys.billing_admin, 'POST', '/v1/budgets', budget);
+  const call = held(org);
+  await until(async () => (await openOf(org)).length === 1);
+  const [id] = await openOf(org);
+  await api(org.keys.billing_admin, 'POST', `/v1/cost-tickets/${id}/approve`, {});
+  expect(await call).toBe(200);
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  await page.goto(`/tickets/${id}`);
+  const facts = page.getByRole('table', { name: 'The ticket' });
+  await facts
+    .getByText(/^of the organization, \$0[.0]* a month: raised by \$0[.]0*[1-9]/)
+    .waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('what is decided together is named with its amounts, and is no more than what is shown', async () => {
   const org = await makeOrganization('Named', FUNDS);
   const calls = [held(org), held(org)];
