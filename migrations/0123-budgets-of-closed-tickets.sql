@@ -115,7 +115,7 @@ begin
     if b.ends_at <= clock_timestamp() then
       b := begin_window(b.id, clock_timestamp());
     end if;
-    if b.raised_nanos + s.missing_nanos > 9000000000000000000 then
+    if s.limit_nanos + s.missing_nanos > 9000000000000000000 then
       raise exception using errcode = 'SV001', message = 'amount_too_large';
     end if;
     update budgets q set raised_nanos = q.raised_nanos + s.missing_nanos where q.id = b.id;

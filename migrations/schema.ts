@@ -47,7 +47,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   },
   { title: 'Stored ids', files: ['0028'] },
   { title: 'Caps on agents', files: ['0008', '0058'] },
-  { title: 'Budgets', files: ['0073', '0074', '0078'] },
+  { title: 'Budgets', files: ['0073', '0074', '0078', '0121'] },
   { title: 'What calls cost', files: ['0081', '0082', '0115'] },
   {
     title: 'Cost tickets',

@@ -46,7 +46,7 @@ export interface Budget extends BudgetFields {
 export const columns = `
   select b.id, b.org_id, b.owner_type, b.owner_id, coalesce(k.name, u.name, m.name, o.name) as owner_name, b.limit_nanos,
     b.budget_window as "window", b.on_exceed, b.thresholds, s.raised_nanos, s.spent_nanos, s.held_nanos,
-    least(budget_cap(b, clock_timestamp()) - budget_used(b, clock_timestamp()), 9223372036854775807)::bigint as remaining_nanos,
+    greatest(budget_cap(b, clock_timestamp()) - budget_used(b, clock_timestamp()), -9223372036854775807)::bigint as remaining_nanos,
     o.currency, s.starts_at, s.ends_at as resets_at, b.is_max_budget, b.created_by, b.created_at, b.updated_at`;
 /** The living budgets of an organization with their owners: `from ... where ...`. */
 export const from = `

@@ -67,7 +67,8 @@ export const refusals: Record<string, Refusal> = {
   amount_too_large: {
     code: 'amount_too_large',
     message: 'The cost would be above 9000000000 of the currency.',
-    verdict_message: 'A wallet holds at most 9000000000 of its currency.',
+    verdict_message:
+      'A wallet holds at most 9000000000 of its currency, and a budget allows no more in a window.',
     verdict_param: 'amount',
   },
   session_limit_exceeded: {

@@ -65,7 +65,8 @@ export const tokenColumns = `
   select t.id, t.name, t.token_type, s.prefix, t.scopes, t.allowed_models, t.user_id, t.team_id, t.agent_id,
     coalesce(t.max_budget_nanos, kb.limit_nanos) as max_budget_nanos, t.spent_nanos, kb.budget_window,
     case when t.max_budget_nanos is not null then least(t.spent_nanos::numeric + t.held_nanos, 9223372036854775807)::bigint
-      when kb.ends_at <= clock_timestamp() then 0::bigint else kb.spent_nanos + kb.held_nanos end as budget_used_nanos,
+      when kb.ends_at <= clock_timestamp() then 0::bigint
+      when kb.id is not null then least(kb.spent_nanos::numeric + kb.held_nanos, 9223372036854775807)::bigint end as budget_used_nanos,
     case when kb.ends_at <= clock_timestamp() then (reporting_window(kb.budget_window, (select o.time_zone from organizations o
       where o.id = t.org_id), clock_timestamp())).ends_at else kb.ends_at end as budget_resets_at,
     t.rpm, t.tpm, t.max_parallel_requests, t.include_cost, t.created_by, t.created_at, t.expires_at, t.last_used_at,

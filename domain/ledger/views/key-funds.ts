@@ -100,7 +100,9 @@ async function keyOf(db: Db, caller: CallerBody) {
        trim_scale(o.price_factor)::text as price_factor,
        (select jsonb_agg(jsonb_build_object('provider', k.provider, 'price_factor', trim_scale(k.price_factor)::text,
          'own_keys', k.own_keys) order by k.provider) from provider_keys k where k.org_id = o.id and k.revoked_at is null) as own_keys,
-       t.max_budget_nanos as limit_nanos, t.max_budget_nanos - t.spent_nanos - t.held_nanos as remaining_nanos,
+       t.max_budget_nanos as limit_nanos,
+       case when t.max_budget_nanos is not null
+         then greatest(t.max_budget_nanos::numeric - t.spent_nanos - t.held_nanos, -9223372036854775807) end::bigint as remaining_nanos,
        exists (select 1 from memberships m where m.org_id = o.id and m.user_id = :user_id and m.archived_at is null)
          and (:team_id::text is null or exists (select 1 from team_members x join teams y on y.id = x.team_id
            where y.id = :team_id and y.org_id = o.id and y.archived_at is null and x.user_id = :user_id)) as is_member
@@ -122,8 +124,8 @@ async function keyOf(db: Db, caller: CallerBody) {
 function budgetsOf(db: Db, org_id: string, owners: readonly string[]): Promise<OwnBudget[]> {
   return many<OwnBudget>(
     db,
-    `select b.id, b.owner_type, b.budget_window as "window", b.on_exceed, least(b.limit_nanos::numeric + s.raised_nanos, 9223372036854775807)::bigint as limit_nanos,
-       least(budget_cap(b, clock_timestamp()) - budget_used(b, clock_timestamp()), 9223372036854775807)::bigint as remaining_nanos,
+    `select b.id, b.owner_type, b.budget_window as "window", b.on_exceed, budget_cap(b, clock_timestamp())::bigint as limit_nanos,
+       greatest(budget_cap(b, clock_timestamp()) - budget_used(b, clock_timestamp()), -9223372036854775807)::bigint as remaining_nanos,
        s.ends_at as resets_at
      ${from} and b.owner_id = any(:owners) order by b.id`,
     { org_id, owners: [...owners] },

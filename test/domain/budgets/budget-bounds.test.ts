@@ -24,7 +24,7 @@ beforeAll(async () => {
 
 afterAll(() => close());
 
-const BIGINT_MAX = 9_223_372_036_854_775_807n;
+const LIMIT_MAX = 9_000_000_000_000_000_000n;
 
 /** Puts a raise on record, as an approval does. */
 async function raise(id: string, nanos: bigint): Promise<void> {
@@ -59,17 +59,17 @@ test('a raise is of its window: one that begins at the same moment does not have
   expect((await audit(db)).broken).toEqual([]);
 });
 
-test('limit and raises together may be more than a bigint holds', async () => {
+test('limit and raises together allow no more than a limit may be', async () => {
   const org = await makeFundedOrg(db, 1_000);
   const { org_id } = org;
-  const { id } = await makeBudget(db, org, 1, { limit_nanos: 9_000_000_000_000_000_000n });
-  await raise(id, 9_000_000_000_000_000_000n);
+  const { id } = await makeBudget(db, org, 1, { limit_nanos: LIMIT_MAX });
+  await raise(id, LIMIT_MAX);
   const bodies = [reserveBody(org_id, 5, ownBody()), reserveBody(org_id, 5, ownBody())];
   const rows = await Promise.all(bodies.map((body) => lanes.reserve(body)));
   expect(rows.map(({ code }) => code)).toEqual([null, null]);
   expect(await budgets.get(db, org_id, id)).toMatchObject({
     held_nanos: 10n * TOKEN,
-    remaining_nanos: BIGINT_MAX,
+    remaining_nanos: LIMIT_MAX - 10n * TOKEN,
   });
   for (const { reservation_id } of rows)
     expect((await lanes.settle(settleBody(org_id, reservation_id, 3))).code).toBeNull();
