@@ -106,21 +106,23 @@ declare
   s record;
   b budgets;
   v_raised jsonb := '[]';
+  -- A raise is of the window in which it was decided.
+  v_now timestamptz := clock_timestamp();
 begin
   for s in
-    select * from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, clock_timestamp(), '{}') q
+    select * from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, v_now, '{}') q
     where q.on_exceed = 'ticket' order by q.id
   loop
     select * into b from budgets q where q.id = s.id;
-    if b.ends_at <= clock_timestamp() then
-      b := begin_window(b.id, clock_timestamp());
+    if b.ends_at <= v_now then
+      b := begin_window(b.id, v_now);
     end if;
     if s.limit_nanos + s.missing_nanos > 9000000000000000000 then
       raise exception using errcode = 'SV001', message = 'amount_too_large';
     end if;
     update budgets q set raised_nanos = q.raised_nanos + s.missing_nanos where q.id = b.id;
-    insert into budget_raises (org_id, budget_id, window_starts_at, budget_window, amount_nanos, cost_ticket_id, decided_by)
-    values (t.org_id, b.id, b.starts_at, b.budget_window, s.missing_nanos, t.id, p_verdict ->> 'by');
+    insert into budget_raises (org_id, budget_id, window_starts_at, budget_window, amount_nanos, cost_ticket_id, decided_by, created_at)
+    values (t.org_id, b.id, b.starts_at, b.budget_window, s.missing_nanos, t.id, p_verdict ->> 'by', v_now);
     v_raised := v_raised || (shown_budget(s.id, s.owner_type, s.owner_id, s.budget_window, s.limit_nanos, s.used_nanos,
         s.missing_nanos, s.resets_at)
       || jsonb_build_object('raised_nanos', (select sum(r.amount_nanos) from budget_raises r where r.budget_id = b.id

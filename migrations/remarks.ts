@@ -29,7 +29,8 @@ const LINES_MAX = 100_000;
 const created = /^create (?:or replace )?(table|type|function|trigger|(?:unique )?index) (\w+)/;
 const altered = /^alter table (\w+)(?: add column (\w+))?/;
 const member = /^ {2}(?:add column |constraint )?(\w+) /;
-const commented = /^comment on (function|type) (\w+)(?:\([^)]*\))? is\s+'((?:[^']|'')*)';/gm;
+const commented =
+  /^comment on (function|type|column) (\w+(?:\.\w+)?)(?:\([^)]*\))? is\s+'((?:[^']|'')*)';/gm;
 
 export async function readRemarks(): Promise<Remarks> {
   const found: Remarks = {

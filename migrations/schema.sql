@@ -94,6 +94,7 @@ create table memberships (
   role text not null check (role in ('owner', 'admin', 'billing_admin', 'member')),
   created_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz,
+  -- The identity provider whose groups gave the role; null: people did.
   granted_by text,
   -- Name and e-mail of the person, so that a list of members is ordered and searched without a look
   -- at every person.
@@ -131,6 +132,7 @@ create table team_members (
   team_id text not null references teams,
   user_id text not null references users,
   created_at timestamptz not null default clock_timestamp(),
+  -- The identity provider whose groups took the person in; null: people did.
   granted_by text,
   -- An admin spends the team's money on its members. Given by org:members.
   role text not null default 'member' check (role in ('member', 'admin')),
@@ -431,12 +433,21 @@ create table tokens (
   expires_at timestamptz,
   revoked_at timestamptz,
   last_used_at timestamptz,
+  -- The access key with which it was made; null if a person made it by a JWT, or before this was
+  -- kept.
   made_with text,
+  -- A session ends an hour after its last use, and with what it was made with.
   purpose text not null default 'key' check (purpose in ('key', 'session')),
+  -- The value of the access key that a session was made with (made_with): it ends with both.
   session_secret_id text,
+  -- The identity provider that a session comes from.
   issuer_id text references identity_issuers,
+  -- The subject that a session comes from, if it was bound.
   identity_id text,
+  -- Who bound that subject to the person: whoever signs in by it may be them. It stays when the
+  -- subject is unbound.
   bound_by text,
+  -- The credential with which it was bound.
   bound_with text,
   -- Limits of this key at each gateway; a null one is as the gateway's configuration says of every
   -- key.
@@ -482,7 +493,10 @@ create table token_secrets (
   created_at timestamptz not null default clock_timestamp(),
   -- Set when a rotation replaces this secret: it works until then.
   expires_at timestamptz,
+  -- The person, or the key that stands for nobody, to whom the value was shown; null before this
+  -- was kept.
   issued_to text,
+  -- The access key with which it was drawn.
   issued_with text
 );
 create index token_secrets_issued_to on token_secrets (issued_to) where issued_to is not null;
@@ -851,6 +865,8 @@ create table wallets (
   seq bigint not null default 0,
   low_balance_threshold_nanos bigint,
   created_at timestamptz not null default clock_timestamp(),
+  -- The part of the balance that waiting calls have first. It may outlast them: whoever is short
+  -- for it reads it anew.
   kept_nanos bigint not null default 0 check (kept_nanos >= 0),
   -- Holds count too, so that giving one back always fits.
   constraint wallets_bound check (balance_nanos >= '-9000000000000000000'::bigint and
@@ -883,6 +899,8 @@ create table wallet_transactions (
   payment_session_id text,
   description text,
   created_at timestamptz not null,
+  -- The person, or the key that stands for nobody, who made the entry by hand; null for calls,
+  -- clocks and providers.
   actor text
 );
 -- Finds the entries of a period without a b-tree that every entry would have to enter.
@@ -1738,7 +1756,8 @@ create type lane_row as (
   -- The completion that is paid for by the hold.
   max_completion_tokens bigint,
   -- Constraints with mode `warn` that this hold exceeds: [{id, constraint_type, interval,
-  -- max_value, resets_at}].
+  -- max_value, resets_at}]; of a refusal by a cap the one that refuses, with current_value, needed
+  -- and currency.
   warnings jsonb,
   -- When the window of the constraint that refused ends.
   resets_at timestamptz,
@@ -1752,6 +1771,8 @@ create type cap_verdict as (
   resets_at timestamptz,
   warnings jsonb,
   left_after jsonb,
+  -- The constraint that refuses, as a warning, with what its window has counted (current_value) and
+  -- what the hold adds (needed).
   refused jsonb
 );
 
@@ -1923,25 +1944,6 @@ begin
   from unnest(p_closing) as s where s.is_unpriced;
 end $$;
 
--- The call whose entry took a wallet below its threshold, as members of an event; none if a
--- person's did. `p_before_nanos` is balance + reserved ahead of the entries.
-create function lowering_call(p_entries ledger_entry[], p_wallet_id text, p_before_nanos bigint,
-  p_threshold_nanos bigint)
-returns jsonb language sql stable as $$
-  select coalesce((
-    select jsonb_build_object('reservation_id', r.id, 'request_id', r.request_id, 'agent_id', r.agent_id) || caller_of_hold(r)
-    from (
-      select e.reservation_id, e.phase, e.n, sum(e.amount_nanos + e.reserved_nanos) over (order by e.n) as moved_nanos
-      from unnest(p_entries) with ordinality as e (wallet_id, type, amount_nanos, reserved_nanos, reservation_id, phase,
-        provider, model, actual_cost_nanos, transfer_id, payment_session_id, description, n)
-      where e.wallet_id = p_wallet_id
-    ) as c
-    join reservations r on r.id = c.reservation_id and c.phase in ('close', 'late')
-    where p_before_nanos + c.moved_nanos < p_threshold_nanos
-    order by c.n limit 1
-  ), '{}')
-$$;
-
 -- The answer to one item of a batch: the columns of lane_row, flat.
 create type item_answer as (
   op text,
@@ -2008,45 +2010,6 @@ returns text language sql stable as $$
       and session_is_full(p_org.id, f.body, q.usd_nanos, p_made) then 'session_limit_exceeded'
     when p_held_nanos > p_room_nanos then 'key_budget_exceeded' end
 $$;
-
--- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, its
--- budgets' room back, and an event that says whether a call had the hold and its end was never
--- told; what an approval held for a call that never came is not that.
-create function expire_holds(p_org_id text) returns integer language plpgsql as $$
-declare
-  v_now timestamptz;
-  v_expired reservations[];
-begin
-  perform lock_organization(p_org_id);
-  v_now := clock_timestamp();
-  with expired as (
-    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
-    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
-    returning r.*
-  )
-  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
-  if v_expired is null then
-    return 0;
-  end if;
-  perform from post_entries(p_org_id, (
-    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
-      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
-    from unnest(v_expired) as e));
-  update tokens t set held_nanos = t.held_nanos - d.held_nanos
-  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
-  where t.id = d.key_id;
-  if exists (select 1 from unnest(v_expired) as e where e.is_budgeted) then
-    perform count_moves(p_org_id, (select array_agg((e.id, e.key_id, e.user_id, e.team_id, e.created_at, -e.held_nanos, 0)::budget_move)
-      from unnest(v_expired) as e where e.is_budgeted));
-  end if;
-  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
-      'request_id', e.request_id, 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
-      'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
-        and t.request_id is distinct from e.request_id))
-    || caller_of_hold(e))
-  from unnest(v_expired) as e;
-  return cardinality(v_expired);
-end $$;
 
 -- Writes a batch's holds with their entries, keys' holds and last use, and wakes the organization's
 -- lifetimes workflow where none runs or the new deadline comes before the one it sleeps to.
@@ -3204,6 +3167,64 @@ returns boolean language sql immutable as $$
     else p_forced_wallet_id = w.id and coalesce((p_left ->> w.id)::numeric, w.balance_nanos) >= p_held_nanos end
 $$;
 
+-- The call whose entry took a wallet below its threshold, as members of an event; none if a
+-- person's did. `p_before_nanos` is balance + reserved ahead of the entries.
+create function lowering_call(p_entries ledger_entry[], p_wallet_id text, p_before_nanos bigint,
+  p_threshold_nanos bigint)
+returns jsonb language sql stable as $$
+  select coalesce((
+    select jsonb_build_object('reservation_id', r.id, 'request_id', asking_request(r), 'agent_id', r.agent_id) || caller_of_hold(r)
+    from (
+      select e.reservation_id, e.phase, e.n, sum(e.amount_nanos + e.reserved_nanos) over (order by e.n) as moved_nanos
+      from unnest(p_entries) with ordinality as e (wallet_id, type, amount_nanos, reserved_nanos, reservation_id, phase,
+        provider, model, actual_cost_nanos, transfer_id, payment_session_id, description, n)
+      where e.wallet_id = p_wallet_id
+    ) as c
+    join reservations r on r.id = c.reservation_id and c.phase in ('close', 'late')
+    where p_before_nanos + c.moved_nanos < p_threshold_nanos
+    order by c.n limit 1
+  ), '{}')
+$$;
+
+-- Expires every overdue hold of an organization, each once: a settlement of +held with cost 0, its
+-- budgets' room back, and an event that says whether a call had the hold and its end was never
+-- told; what an approval held for a call that never came is not that.
+create function expire_holds(p_org_id text) returns integer language plpgsql as $$
+declare
+  v_now timestamptz;
+  v_expired reservations[];
+begin
+  perform lock_organization(p_org_id);
+  v_now := clock_timestamp();
+  with expired as (
+    update reservations r set status = 'expired', closed_at = v_now, actual_cost_nanos = 0
+    where r.org_id = p_org_id and r.status = 'open' and r.expires_at <= v_now
+    returning r.*
+  )
+  select array_agg(e::reservations order by e.expires_at, e.id) into v_expired from expired e;
+  if v_expired is null then
+    return 0;
+  end if;
+  perform from post_entries(p_org_id, (
+    select array_agg((e.wallet_id, 'settlement', e.held_nanos, -e.held_nanos, e.id, 'close', e.provider, e.model, 0,
+      null, null, 'hold expired')::ledger_entry order by e.expires_at, e.id)
+    from unnest(v_expired) as e));
+  update tokens t set held_nanos = t.held_nanos - d.held_nanos
+  from (select e.key_id, sum(e.held_nanos) as held_nanos from unnest(v_expired) as e group by e.key_id) as d
+  where t.id = d.key_id;
+  if exists (select 1 from unnest(v_expired) as e where e.is_budgeted) then
+    perform count_moves(p_org_id, (select array_agg((e.id, e.key_id, e.user_id, e.team_id, e.created_at, -e.held_nanos, 0)::budget_move)
+      from unnest(v_expired) as e where e.is_budgeted));
+  end if;
+  perform append_event(p_org_id, 'reservation.expired', jsonb_build_object('reservation_id', e.id,
+      'request_id', asking_request(e), 'agent_id', e.agent_id, 'wallet_id', e.wallet_id, 'held_nanos', e.held_nanos::text,
+      'currency', e.currency, 'unsettled', not exists (select 1 from cost_tickets t where t.id = e.cost_ticket_id
+        and t.request_id is distinct from e.request_id))
+    || caller_of_hold(e))
+  from unnest(v_expired) as e;
+  return cardinality(v_expired);
+end $$;
+
 ----------------------------------------------------------------------------------------------------
 -- Stored ids
 ----------------------------------------------------------------------------------------------------
@@ -3541,7 +3562,7 @@ create table budgets (
   updated_at timestamptz not null default clock_timestamp(),
   archived_at timestamptz,
   -- A call that has no room tells of a full budget, once a window, however little is used. Kept
-  -- apart from what is really reached, which is told all the same.
+  -- apart from what is really reached.
   refusal_told boolean not null default false
 ) with (fillfactor = 50);
 create unique index budgets_max_budget on budgets (owner_id)
@@ -3727,31 +3748,6 @@ create type budget_move as (
   spent_nanos bigint
 );
 
--- Emits what moves have reached: each threshold with the call that did it.
-create function emit_reached(p_org_id text, p_moves budget_move[])
-returns void language plpgsql as $$
-declare
-  s record;
-  r reservations;
-begin
-  for s in
-    select b as budget, window_used(b) as used,
-      (select x.reservation_id from (
-        select m.reservation_id, m.n, sum(m.held_nanos + m.spent_nanos) over (order by m.n desc) - m.held_nanos - m.spent_nanos as later
-        from unnest(p_moves) with ordinality as m (reservation_id, key_id, user_id, team_id, created_at, held_nanos, spent_nanos, n)
-        where b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) as x
-      where window_used(b) - x.later >= b.emits_at_nanos order by x.n limit 1) as reservation_id
-    from budgets b
-    where b.id in (select q.id from unnest(p_moves) as m cross join lateral budgets_of(p_org_id, m.key_id, m.user_id, m.team_id) as q)
-      and window_used(b) >= b.emits_at_nanos
-    order by b.id
-  loop
-    select * into r from reservations q where q.id = s.reservation_id;
-    perform emit_threshold(s.budget, reached_pct(s.budget, s.used, window_cap(s.budget)), s.used,
-      jsonb_build_object('request_id', r.request_id, 'agent_id', r.agent_id) || caller_of_hold(r));
-  end loop;
-end $$;
-
 create function count_holds(p_org_id text, p_holds reservations[])
 returns void language plpgsql as $$
 begin
@@ -3795,32 +3791,6 @@ begin
     'currency', (select o.currency from organizations o where o.id = b.org_id), 'resets_at', iso_time(b.ends_at)) || p_caller);
 end $$;
 
--- Emits each threshold up to `p_pct` that a budget has reached and that was not emitted yet;
--- `p_caller` names the call that did it. Invariant: emitted_pct is what was really reached.
-create function emit_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb)
-returns void language plpgsql as $$
-declare
-  v_emitted_pct integer := (select q.emitted_pct from budgets q where q.id = b.id);
-begin
-  if p_pct <= v_emitted_pct then
-    return;
-  end if;
-  update budgets q set emitted_pct = p_pct where q.id = b.id;
-  perform append_threshold(b, t, p_used_nanos, p_caller)
-  from (select distinct x as t from unnest(b.thresholds) as x where x > v_emitted_pct and x <= p_pct order by x) as n;
-end $$;
-
--- Emits that a budget is full, although no hold fills it to the last nano: once a window, at the
--- first call that has no room.
-create function emit_refusal(b budgets, p_used_nanos numeric, p_caller jsonb)
-returns void language plpgsql as $$
-begin
-  if 100 = any (b.thresholds) and b.emitted_pct < 100 and not b.refusal_told and window_cap(b) > 0 then
-    update budgets q set refusal_told = true where q.id = b.id;
-    perform append_threshold(b, 100, p_used_nanos, p_caller);
-  end if;
-end $$;
-
 -- Begins the window that holds this moment, and puts the one before aside. It begins where that one
 -- ended if the zone was changed meanwhile: no moment is in two windows, or in none.
 create function begin_window(p_budget_id text, p_now timestamptz)
@@ -3839,41 +3809,6 @@ begin
     held_nanos = 0, emitted_pct = 0, refusal_told = false, past_until = greatest(q.past_until, b.ends_at)
   where q.id = b.id returning * into b;
   return b;
-end $$;
-
--- Changes what people set of a budget. Another window begins with what was held and spent in it so
--- far; the one before is put aside, and goes on counting what becomes of its holds.
-create function change_budget(p_id text, p_limit_nanos bigint, p_window text, p_on_exceed text,
-  p_thresholds integer[], p_now timestamptz)
-returns void language plpgsql as $$
-declare
-  b budgets;
-begin
-  select * into b from budgets q where q.id = p_id;
-  if b.ends_at <= p_now then
-    b := begin_window(b.id, p_now);
-  end if;
-  if p_window <> b.budget_window then
-    insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
-    values (b.id, b.starts_at, p_now, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
-    update budgets q set budget_window = p_window, starts_at = w.starts_at, ends_at = w.ends_at, emitted_pct = 0,
-      refusal_told = false, past_until = p_now,
-      raised_nanos = (select coalesce(sum(x.amount_nanos), 0) from budget_raises x
-        where x.budget_id = b.id and x.window_starts_at = w.starts_at and x.budget_window = p_window)
-    from organizations o cross join lateral reporting_window(p_window, o.time_zone, p_now) as w
-    where q.id = b.id and o.id = b.org_id;
-  end if;
-  -- What was emitted of a smaller limit may be emitted again of a larger one.
-  update budgets q set limit_nanos = p_limit_nanos, on_exceed = p_on_exceed, thresholds = p_thresholds, updated_at = p_now,
-    emitted_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.emitted_pct end,
-    refusal_told = q.refusal_told and p_limit_nanos = b.limit_nanos
-  where q.id = b.id;
-  if p_window <> b.budget_window then
-    perform recount_budget(b.id, p_now);
-    return;
-  end if;
-  select * into b from budgets q where q.id = p_id;
-  perform emit_standing(b);
 end $$;
 
 -- Judges one hold by the budgets that count it, and begins their windows. One that refuses stands
@@ -4020,6 +3955,98 @@ begin
       and r.org_id = b.org_id and r.created_at >= v_since and b.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id))
   where q.id = b.id returning * into b;
   perform emit_standing(b);
+end $$;
+
+-- Changes what people set of a budget. Another window begins with what was held, spent and raised
+-- in it so far; the one before is put aside, and goes on counting what becomes of its holds. A life
+-- begins with the making of the budget.
+create function change_budget(p_id text, p_limit_nanos bigint, p_window text, p_on_exceed text,
+  p_thresholds integer[], p_now timestamptz)
+returns void language plpgsql as $$
+declare
+  b budgets;
+begin
+  select * into b from budgets q where q.id = p_id;
+  if b.ends_at <= p_now then
+    b := begin_window(b.id, p_now);
+  end if;
+  if p_window <> b.budget_window then
+    insert into budget_windows (budget_id, starts_at, ends_at, limit_nanos, raised_nanos, spent_nanos, held_nanos)
+    values (b.id, b.starts_at, p_now, b.limit_nanos, b.raised_nanos, b.spent_nanos, b.held_nanos);
+    update budgets q set budget_window = p_window, starts_at = n.starts_at, ends_at = w.ends_at, emitted_pct = 0,
+      refusal_told = false, past_until = p_now,
+      raised_nanos = (select coalesce(sum(x.amount_nanos), 0) from budget_raises x
+        where x.budget_id = b.id and x.created_at >= n.starts_at and x.budget_window = p_window)
+    from organizations o cross join lateral reporting_window(p_window, o.time_zone, p_now) as w
+    cross join lateral (select case p_window when 'life' then b.created_at else w.starts_at end as starts_at) as n
+    where q.id = b.id and o.id = b.org_id;
+  end if;
+  -- What was emitted of a smaller limit may be emitted again of a larger one.
+  update budgets q set limit_nanos = p_limit_nanos, on_exceed = p_on_exceed, thresholds = p_thresholds, updated_at = p_now,
+    emitted_pct = case when p_limit_nanos <> b.limit_nanos then 0 else q.emitted_pct end,
+    refusal_told = q.refusal_told and p_limit_nanos = b.limit_nanos
+  where q.id = b.id;
+  if p_window <> b.budget_window then
+    perform recount_budget(b.id, p_now);
+    return;
+  end if;
+  select * into b from budgets q where q.id = p_id;
+  perform emit_standing(b);
+end $$;
+
+-- Emits each threshold up to `p_pct` that a budget has reached and that was not emitted yet, or
+-- told of by a call that had no room; `p_caller` names the call that did it. Invariant: emitted_pct
+-- is what was really reached.
+create function emit_threshold(b budgets, p_pct integer, p_used_nanos numeric, p_caller jsonb)
+returns void language plpgsql as $$
+declare
+  v_emitted_pct integer;
+  v_refusal_told boolean;
+begin
+  select q.emitted_pct, q.refusal_told into v_emitted_pct, v_refusal_told from budgets q where q.id = b.id;
+  if p_pct <= v_emitted_pct then
+    return;
+  end if;
+  update budgets q set emitted_pct = p_pct where q.id = b.id;
+  perform append_threshold(b, t, p_used_nanos, p_caller)
+  from (select distinct x as t from unnest(b.thresholds) as x where x > v_emitted_pct and x <= p_pct
+    and not (x = 100 and v_refusal_told) order by x) as n;
+end $$;
+
+-- Emits that a budget is full, although no hold fills it to the last nano: once a window, at the
+-- first call that has no room. It is not told again when it is really full.
+create function emit_refusal(b budgets, p_used_nanos numeric, p_caller jsonb)
+returns void language plpgsql as $$
+begin
+  if 100 = any (b.thresholds) and b.emitted_pct < 100 and not b.refusal_told and window_cap(b) > 0 then
+    update budgets q set refusal_told = true where q.id = b.id;
+    perform append_threshold(b, 100, p_used_nanos, p_caller);
+  end if;
+end $$;
+
+-- Emits what moves have reached: each threshold with the call that did it.
+create function emit_reached(p_org_id text, p_moves budget_move[])
+returns void language plpgsql as $$
+declare
+  s record;
+  r reservations;
+begin
+  for s in
+    select b as budget, window_used(b) as used,
+      (select x.reservation_id from (
+        select m.reservation_id, m.n, sum(m.held_nanos + m.spent_nanos) over (order by m.n desc) - m.held_nanos - m.spent_nanos as later
+        from unnest(p_moves) with ordinality as m (reservation_id, key_id, user_id, team_id, created_at, held_nanos, spent_nanos, n)
+        where b.owner_id in (p_org_id, m.key_id, m.user_id, m.team_id)) as x
+      where window_used(b) - x.later >= b.emits_at_nanos order by x.n limit 1) as reservation_id
+    from budgets b
+    where b.id in (select q.id from unnest(p_moves) as m cross join lateral budgets_of(p_org_id, m.key_id, m.user_id, m.team_id) as q)
+      and window_used(b) >= b.emits_at_nanos
+    order by b.id
+  loop
+    select * into r from reservations q where q.id = s.reservation_id;
+    perform emit_threshold(s.budget, reached_pct(s.budget, s.used, window_cap(s.budget)), s.used,
+      jsonb_build_object('request_id', asking_request(r), 'agent_id', r.agent_id) || caller_of_hold(r));
+  end loop;
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -4364,6 +4391,7 @@ create table cost_tickets (
   -- trace. It stands beside the stored reserve, not in it: a reserve's digest tells repeats apart,
   -- and a repeat may come in another trace.
   trace jsonb,
+  -- The verdicts that were refused, each by its id with the code; the newest 200.
   refused_verdicts jsonb not null default '{}',
   -- balance, or budget if a budget has no room, whether or not money is missing too.
   cause text not null default 'balance',
@@ -4405,6 +4433,8 @@ create table ticket_waiters (
   since timestamptz not null,
   until timestamptz not null,
   answer jsonb,
+  -- What its gateway said of the call, as cost_tickets.trace; somebody else's transaction may serve
+  -- it.
   trace jsonb,
   -- It needs so much by the prices of this moment.
   priced_at timestamptz not null default now(),
@@ -4665,17 +4695,6 @@ create type funded_hold as (
   transaction_id text,
   answer lane_answer
 );
-
--- Says why a person may not have what a ticket was approved for; null if they may, or if it names
--- none: they have left the organization, or the ticket's team.
-create function leaver_refusal(t cost_tickets) returns text language sql stable as $$
-  select case
-    when t.user_id is null then null
-    when not exists (select 1 from memberships q where q.org_id = t.org_id and q.user_id = t.user_id and q.archived_at is null)
-      then 'not_of_organization'
-    when t.team_id is not null and not exists (select 1 from team_members q where q.team_id = t.team_id and q.user_id = t.user_id)
-      then 'not_team_member' end
-$$;
 
 -- True if a ticket's request may hold nothing any more: its key has ended, or its person has left.
 -- Each waiting call is looked at in each turn, so the looks are written out.
@@ -5045,28 +5064,6 @@ returns table(request_id text, wallet_id text) language sql stable as $$
   where s.is_live and s.wallet_id is not null
 $$;
 
--- Says why a team's admin may not give this approval; null for everybody else. They decide on their
--- team's calls, spend the team's money alone, and raise no budget of the team, of the organization,
--- or of themselves.
-create function authority_refusal(t cost_tickets, p_verdict jsonb, p_need_nanos numeric)
-returns text language plpgsql stable as $$
-begin
-  if p_verdict ->> 'authority' is distinct from 'team' then
-    return null;
-  elsif t.team_id is null or not exists (select 1 from team_members m where m.team_id = t.team_id
-      and m.user_id = p_verdict ->> 'user_id' and m.role = 'admin') then
-    return 'approval_not_allowed';
-  elsif p_verdict ->> 'from_wallet_id' is not null and not exists (select 1 from wallets w where w.org_id = t.org_id
-      and w.id = p_verdict ->> 'from_wallet_id' and w.owner_team_id = t.team_id) then
-    return 'source_not_yours';
-  elsif exists (select 1 from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, clock_timestamp(), '{}') as s
-      where s.owner_type in ('team', 'organization') or s.owner_id = p_verdict ->> 'user_id'
-        or (s.owner_type = 'key' and t.user_id = p_verdict ->> 'user_id')) then
-    return 'budget_not_yours';
-  end if;
-  return null;
-end $$;
-
 -- Answers a redeem whose request_id has a reservation already: with that one, if this ticket paid
 -- for it.
 create function repeated_redeem(t cost_tickets, r reservations)
@@ -5102,39 +5099,6 @@ begin
   perform move_waiters(t);
   v_row.answer := repeated_hold(null, r, r.body_sha256, (select h.balance_after_nanos from wallet_transactions h
     where h.reservation_id = r.id and h.phase = 'hold'));
-  v_row.max_completion_tokens := r.max_completion_tokens;
-  v_row.own_keys := r.own_keys;
-  return v_row;
-end $$;
-
--- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
--- other hold. While its organization is suspended it stays as it is.
-create function claim_approved(t cost_tickets, i redeem_item, a lane_answer)
-returns lane_row language plpgsql as $$
-declare
-  v_row lane_row;
-  r reservations;
-begin
-  select * into r from reservations q where q.id = t.reservation_id and q.status = 'open' and q.expires_at > clock_timestamp();
-  a.code := case
-    when r.id is null then 'ticket_expired'
-    when exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null) then 'organization_suspended'
-    when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
-      where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
-        or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential'
-    else leaver_refusal(t) end;
-  if a.code is not null then
-    a.param := case a.code when 'not_of_organization' then 'user_id' when 'not_team_member' then 'team_id' end;
-    v_row.answer := a;
-    return v_row;
-  end if;
-  update reservations q set request_id = i.request_id, expires_at = clock_timestamp() + q.life_seconds * interval '1 second'
-  where q.id = r.id returning * into r;
-  perform wake_lifetimes(t.org_id, r.expires_at);
-  update cost_tickets q set request_id = i.request_id where q.id = t.id;
-  perform resolve_ticket(t.id, 'redeemed', false);
-  perform move_waiters(t);
-  v_row.answer := repeated_hold(a, r, r.body_sha256, (select w.balance_nanos from wallets w where w.id = r.wallet_id));
   v_row.max_completion_tokens := r.max_completion_tokens;
   v_row.own_keys := r.own_keys;
   return v_row;
@@ -5564,24 +5528,6 @@ returns wallets language sql stable as $$
   limit 1
 $$;
 
--- The wallet that pays for the call, of those that may: the named one, else the fullest. An
--- approval that only raises budgets takes what the call would have taken.
-create function wallet_to_hold(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
-  p_from_id text)
-returns wallets language sql stable as $$
-  select q from wallets q
-  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
-    and may_pay(q, t.user_id, t.team_id)
-    and (q.owner_type <> 'team' or exists (select 1 from teams o where o.id = q.owner_team_id and o.archived_at is null))
-    and (q.owner_type <> 'user' or exists (select 1 from memberships o where o.org_id = q.org_id and o.user_id = q.owner_user_id
-      and o.archived_at is null))
-    and (p_verdict ->> 'wallet_id' is not null or q.id is distinct from p_from_id
-      or free_for_verdict(q, p_verdict) >= p_need_nanos)
-  order by case when t.cause = 'budget' and free_for_verdict(q, p_verdict) >= p_need_nanos
-      then array_position(array['user', 'team', 'organization'], q.owner_type) else 4 end,
-    free_for_verdict(q, p_verdict) desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
-$$;
-
 -- Approves a ticket by the first rule of its organization that allows it, and says whether one did.
 -- The rule that names the ticket's team goes first.
 create function approve_by_rule(v_org organizations, t cost_tickets)
@@ -5781,6 +5727,127 @@ returns text language sql stable as $$
     when p_amount_nanos > 0 and (p_from.id = w.id or p_amount_nanos > free_for_verdict(p_from, p_verdict)) then 'insufficient_balance' end
 $$;
 
+-- Which of those that a ticket names has gone, as a reserve names it: the person, the team or the
+-- agent. Null: all are there.
+create function gone_member(t cost_tickets) returns text language sql stable as $$
+  select case
+    when t.user_id is not null and not exists (select 1 from memberships q where q.org_id = t.org_id and q.user_id = t.user_id
+      and q.archived_at is null) then 'user_id'
+    when t.team_id is not null and not exists (select 1 from teams q where q.id = t.team_id and q.org_id = t.org_id
+      and q.archived_at is null) then 'team_id'
+    when t.agent_id is not null and not exists (select 1 from agents q where q.id = t.agent_id and q.org_id = t.org_id
+      and q.archived_at is null) then 'agent_id' end
+$$;
+
+-- Says why nobody may have what a ticket was approved for any more; null if its call may: the
+-- person, team or agent that it names has gone, or the person has left the team.
+create function leaver_refusal(t cost_tickets) returns text language sql stable as $$
+  select case
+    when gone_member(t) is not null then 'not_of_organization'
+    when t.user_id is not null and t.team_id is not null
+      and not exists (select 1 from team_members q where q.team_id = t.team_id and q.user_id = t.user_id) then 'not_team_member' end
+$$;
+
+-- What a call hears that an approval holds for, as any other call: of each budget that it leaves at
+-- a threshold or beyond, and of each cap that it exceeds. Its hold is counted already.
+create function warnings_of_hold(t cost_tickets, r reservations)
+returns jsonb language sql stable as $$
+  select nullif(coalesce((judge_caps(n.item, case when r.held_nanos > 0 then 0 end, r.created_at, (
+      select jsonb_object_agg(c.id, case c.constraint_type when 'cost' then c.cost_nanos else c.responses - 1 end)
+      from constraints_at(t.agent_id, null, null, r.created_at) as c))).warnings, '[]')
+    || coalesce((select jsonb_agg(budget_warning(b, window_used(b)) order by b.id)
+      from budgets_of(t.org_id, t.key_id, t.user_id, t.team_id) as b
+      where b.starts_at <= r.created_at and window_used(b) >= b.warns_at_nanos), '[]'), '[]')
+  from (select jsonb_populate_record(null::reserve_item, t.reserve) as item) as n
+$$;
+
+-- Gives an approved ticket's hold to the call that redeems it; from now on it lives as long as any
+-- other hold. While its organization is suspended it stays as it is.
+create function claim_approved(t cost_tickets, i redeem_item, a lane_answer)
+returns lane_row language plpgsql as $$
+declare
+  v_row lane_row;
+  r reservations;
+begin
+  select * into r from reservations q where q.id = t.reservation_id and q.status = 'open' and q.expires_at > clock_timestamp();
+  a.code := case
+    when r.id is null then 'ticket_expired'
+    when exists (select 1 from organizations o where o.id = t.org_id and o.suspended_at is not null) then 'organization_suspended'
+    when exists (select 1 from tokens k left join token_secrets s on s.id = i.secret_id and s.token_id = k.id
+      where k.id = t.key_id and (k.revoked_at <= clock_timestamp() or k.expires_at <= clock_timestamp()
+        or s.expires_at <= clock_timestamp() or (i.secret_id is not null and s.id is null))) then 'invalid_credential'
+    else leaver_refusal(t) end;
+  if a.code is not null then
+    a.param := case a.code when 'not_of_organization' then gone_member(t) when 'not_team_member' then 'team_id' end;
+    v_row.answer := a;
+    return v_row;
+  end if;
+  update reservations q set request_id = i.request_id, expires_at = clock_timestamp() + q.life_seconds * interval '1 second'
+  where q.id = r.id returning * into r;
+  perform wake_lifetimes(t.org_id, r.expires_at);
+  update cost_tickets q set request_id = i.request_id where q.id = t.id;
+  perform resolve_ticket(t.id, 'redeemed', false);
+  perform move_waiters(t);
+  v_row.answer := repeated_hold(a, r, r.body_sha256, (select w.balance_nanos from wallets w where w.id = r.wallet_id));
+  v_row.max_completion_tokens := r.max_completion_tokens;
+  v_row.own_keys := r.own_keys;
+  v_row.warnings := warnings_of_hold(t, r);
+  return v_row;
+end $$;
+
+-- Says why a team's admin may not give this approval; null for everybody else. They decide on their
+-- team's calls, spend the team's money alone, and raise no budget of the team, of the organization,
+-- or of themselves. The organization's wallet may be named if neither the team's nor the asker's
+-- covers the call: what it lacks is the team's then.
+create function authority_refusal(t cost_tickets, p_verdict jsonb, p_need_nanos numeric)
+returns text language plpgsql stable as $$
+begin
+  if p_verdict ->> 'authority' is distinct from 'team' then
+    return null;
+  elsif t.team_id is null or not exists (select 1 from team_members m where m.team_id = t.team_id
+      and m.user_id = p_verdict ->> 'user_id' and m.role = 'admin') then
+    return 'approval_not_allowed';
+  elsif p_verdict ->> 'from_wallet_id' is not null and not exists (select 1 from wallets w where w.org_id = t.org_id
+      and w.id = p_verdict ->> 'from_wallet_id' and w.owner_team_id = t.team_id) then
+    return 'source_not_yours';
+  elsif exists (select 1 from wallets w where w.org_id = t.org_id and w.id = p_verdict ->> 'wallet_id' and w.owner_type = 'organization')
+      and exists (select 1 from wallets w where w.org_id = t.org_id and w.owner_type <> 'organization'
+        and may_pay(w, t.user_id, t.team_id) and free_for_verdict(w, p_verdict) >= p_need_nanos) then
+    return 'source_not_yours';
+  elsif exists (select 1 from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, clock_timestamp(), '{}') as s
+      where s.owner_type in ('team', 'organization') or s.owner_id = p_verdict ->> 'user_id'
+        or (s.owner_type = 'key' and t.user_id = p_verdict ->> 'user_id')) then
+    return 'budget_not_yours';
+  end if;
+  return null;
+end $$;
+
+-- The wallet that pays for the call, of those that may: the named one, else the fullest. An
+-- approval that only raises budgets takes what the call would have taken, and so does each of a
+-- team's admin.
+create function wallet_to_hold(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
+  p_from_id text)
+returns wallets language sql stable as $$
+  select q from wallets q
+  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
+    and may_pay(q, t.user_id, t.team_id)
+    and (q.owner_type <> 'team' or exists (select 1 from teams o where o.id = q.owner_team_id and o.archived_at is null))
+    and (q.owner_type <> 'user' or exists (select 1 from memberships o where o.org_id = q.org_id and o.user_id = q.owner_user_id
+      and o.archived_at is null))
+    and (p_verdict ->> 'wallet_id' is not null or q.id is distinct from p_from_id
+      or free_for_verdict(q, p_verdict) >= p_need_nanos)
+  order by case when (t.cause = 'budget' or p_verdict ->> 'authority' = 'team') and free_for_verdict(q, p_verdict) >= p_need_nanos
+      then array_position(array['user', 'team', 'organization'], q.owner_type) else 4 end,
+    free_for_verdict(q, p_verdict) desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
+$$;
+
+-- The request that a hold is for: of what an approval holds, and no call has taken, the one that
+-- asked last.
+create function asking_request(r reservations) returns text language sql stable as $$
+  select coalesce((select t.reserve ->> 'request_id' from cost_tickets t
+    where t.id = r.cost_ticket_id and starts_with(r.request_id, 'ticket:' || t.id || ':')), r.request_id)
+$$;
+
 -- The budgets that have no room for a ticket's call now, the one whose window ends last first; null
 -- if each has.
 create function budgets_short_for(t cost_tickets, p_left jsonb)
@@ -5884,21 +5951,23 @@ declare
   s record;
   b budgets;
   v_raised jsonb := '[]';
+  -- A raise is of the window in which it was decided.
+  v_now timestamptz := clock_timestamp();
 begin
   for s in
-    select * from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, clock_timestamp(), '{}') q
+    select * from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, v_now, '{}') q
     where q.on_exceed = 'ticket' order by q.id
   loop
     select * into b from budgets q where q.id = s.id;
-    if b.ends_at <= clock_timestamp() then
-      b := begin_window(b.id, clock_timestamp());
+    if b.ends_at <= v_now then
+      b := begin_window(b.id, v_now);
     end if;
     if s.limit_nanos + s.missing_nanos > 9000000000000000000 then
       raise exception using errcode = 'SV001', message = 'amount_too_large';
     end if;
     update budgets q set raised_nanos = q.raised_nanos + s.missing_nanos where q.id = b.id;
-    insert into budget_raises (org_id, budget_id, window_starts_at, budget_window, amount_nanos, cost_ticket_id, decided_by)
-    values (t.org_id, b.id, b.starts_at, b.budget_window, s.missing_nanos, t.id, p_verdict ->> 'by');
+    insert into budget_raises (org_id, budget_id, window_starts_at, budget_window, amount_nanos, cost_ticket_id, decided_by, created_at)
+    values (t.org_id, b.id, b.starts_at, b.budget_window, s.missing_nanos, t.id, p_verdict ->> 'by', v_now);
     v_raised := v_raised || (shown_budget(s.id, s.owner_type, s.owner_id, s.budget_window, s.limit_nanos, s.used_nanos,
         s.missing_nanos, s.resets_at)
       || jsonb_build_object('raised_nanos', (select sum(r.amount_nanos) from budget_raises r where r.budget_id = b.id
@@ -7655,7 +7724,7 @@ returns table(check_name text, wallet_id text, detail text) language sql stable 
   select 'budget_raises', null, b.id || ': raised by ' || b.raised_nanos || ', approvals say ' || n.raised
   from budgets b
   cross join lateral (select coalesce(sum(x.amount_nanos), 0) as raised from budget_raises x
-    where x.budget_id = b.id and x.window_starts_at = b.starts_at and x.budget_window = b.budget_window) as n
+    where x.budget_id = b.id and x.created_at >= b.starts_at and x.budget_window = b.budget_window) as n
   where b.raised_nanos <> n.raised
 $$;
 
@@ -7704,6 +7773,7 @@ create table export_schedules (
   archived_at timestamptz,
   -- Why it ended by itself.
   ended_reason text,
+  -- An IANA name: its windows begin and end with days of this zone.
   time_zone text not null default 'UTC',
   -- Since when it makes no exports, as there is no room for one, and why.
   waiting_since timestamptz,
@@ -7913,8 +7983,11 @@ create table audit_events (
   -- By it an export leaves out what is committed after its making. Events of before belong to this
   -- migration's transaction.
   transaction_id xid8 not null default pg_current_xact_id(),
+  -- A person, a key that stands for nobody, the platform's key, or a program.
   actor_type text not null check (actor_type in ('user', 'key', 'platform', 'system')),
+  -- The name of the program, terminal or identity provider that acted; null for people and keys.
   system text,
+  -- The session that the person had signed in with: the key that was used.
   session_id text
 );
 create index audit_events_action on audit_events (action, coalesce(org_id, 'platform'), id collate

@@ -67,6 +67,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
       '0108',
       '0114',
       '0118',
+      '0122',
       '0123',
     ],
   },

@@ -93,7 +93,7 @@ export const refusals: Record<string, Refusal> = {
   source_not_yours: {
     code: 'permission_denied',
     message:
-      "A team's admin pays from the team's wallet alone. Leave from_wallet_id out, or ask somebody with org:billing.",
+      "A team's admin pays from the team's wallet alone. Leave from_wallet_id and wallet_id out, or ask somebody with org:billing.",
   },
   amount_beyond_missing: {
     code: 'invalid_field',

@@ -92,6 +92,33 @@ test("a team's admin moves no more than what is missing, except from the team's 
   expect([given.status, given.body.credited_amount]).toEqual([200, 0.0005]);
 });
 
+test("a team's admin lets the organization's wallet pay for no call that the team's covers", async () => {
+  const team = await makeRichTeam();
+  const { db, call } = world;
+  const { org_id, wallet_id, lead, asker, short } = team;
+  const own = { owner_type: 'user', owner_id: asker.user_id, on_exceed: 'ticket' } as const;
+  await makeBudget(db, team, 10, own);
+  const beyond = await makeShort(world, 70, asks(team), team);
+  expect(refusal(await approve(call, beyond, { wallet_id }, lead.key))).toMatchObject({
+    ...{ status: 403, code: 'permission_denied' },
+  });
+  expect(await balancesOf(team)).toEqual([1_000n, 500n, 0n]);
+  expect((await approve(call, beyond, {}, lead.key)).body.credited_amount).toBe(0);
+  expect(await balancesOf(team)).toEqual([1_000n, 430n, 0n]);
+
+  // Nothing is missing any more: the call would be the team's, although the organization has more.
+  await credit(db, org_id, wallet_id, 1_000n * TOKEN);
+  await credit(db, org_id, team.team_wallet, 770n * TOKEN);
+  expect((await approve(call, short, { wallet_id }, lead.key)).status).toBe(403);
+  expect((await approve(call, short, {}, lead.key)).status).toBe(200);
+  expect(await balancesOf(team)).toEqual([2_000n, 100n, 0n]);
+
+  // Beyond what the team has, what raises a budget alone takes what any call takes.
+  const large = await makeShort(world, 200, asks(team), team);
+  expect((await approve(call, large, {}, lead.key)).status).toBe(200);
+  expect(await balancesOf(team)).toEqual([1_800n, 100n, 0n]);
+});
+
 test("several verdicts of a team's admin draw on the team's wallet alone", async () => {
   const team = await makeRichTeam();
   const { short, lead } = team;

@@ -193,7 +193,6 @@ test.each(['refuse', 'ticket'] as const)(
       { threshold_pct: 100, used: 0 },
       { threshold_pct: 50, used: 50 },
       { threshold_pct: 80, used: 80 },
-      { threshold_pct: 100, used: 100 },
     ]);
   },
 );
