@@ -129,10 +129,7 @@ async function byKey(ctx: Ctx, access_key: string, { org_id: named }: SignIn) {
 
 function byCode(ctx: Ctx, code: string, { org_id: named }: SignIn) {
   return ctx.db.transaction(async (trx) => {
-    const { org_id, user_id } = await use(trx, code, {
-      purpose: 'session',
-      param: 'one_time_code',
-    });
+    const { org_id, user_id } = await use(trx, code, 'session');
     if (named !== undefined && named !== org_id)
       throw new AppError('not_found', 'No organization was found under this id.', {
         param: 'org_id',

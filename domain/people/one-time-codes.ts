@@ -11,6 +11,18 @@ const LIFE_S = { session: 300, invitation: 604_800 } as const;
 
 type Purpose = keyof typeof LIFE_S;
 
+/** Which field of a sign-in takes a code of each purpose, and what the code is. */
+const fields = {
+  session: {
+    param: 'one_time_code',
+    what: 'This code signs in by itself. Send it as one_time_code.',
+  },
+  invitation: {
+    param: 'invitation',
+    what: 'This code is an invitation. Send it as invitation, with a sign-in by an identity provider.',
+  },
+} as const satisfies Record<Purpose, object>;
+
 export interface NewCode {
   purpose: Purpose;
   org_id: string;
@@ -76,25 +88,33 @@ export async function voidSignIns(
 
 /**
  * Uses up a code, in the transaction of what it is used for. Throws `invalid_credential` for one
- * that is unknown, used or too old; `param` is the field that carries it.
+ * that is unknown, used or too old; `param` is the field that carries it, or should: a living code
+ * of another purpose stays as it is.
  */
-export async function use(
-  trx: Db,
-  code: string,
-  { purpose, param }: { purpose: Purpose; param: string },
-): Promise<UsedCode> {
+export async function use(trx: Db, code: string, purpose: Purpose): Promise<UsedCode> {
+  const hash = await sha256(code);
   const used = await maybe<UsedCode>(
     trx,
     `update one_time_codes set used_at = clock_timestamp()
      where hash = :hash and purpose = :purpose and used_at is null and expires_at > clock_timestamp()
      returning org_id, user_id, created_by, created_with, scopes`,
-    { hash: await sha256(code), purpose },
+    { hash, purpose },
   );
   if (used) return used;
+  const other = await maybe<{ purpose: Purpose }>(
+    trx,
+    `select purpose from one_time_codes
+     where hash = :hash and used_at is null and expires_at > clock_timestamp()`,
+    { hash },
+  );
+  if (other && other.purpose !== purpose) {
+    const { what, param } = fields[other.purpose];
+    throw new AppError('invalid_credential', what, { param });
+  }
   throw new AppError(
     'invalid_credential',
     'This code is unknown, used, void or too old. Ask for a new one.',
-    { param },
+    { param: fields[purpose].param },
   );
 }
 

@@ -165,10 +165,8 @@ async function bind(trx: Db, issuer: Issuer, sub: string, invitation: string): P
     throw new AppError('invalid_field', 'The subjects of this issuer are users; none is bound.', {
       param,
     });
-  const { org_id, user_id, created_by, created_with, scopes } = await use(trx, invitation, {
-    purpose: 'invitation',
-    param,
-  });
+  const code = await use(trx, invitation, 'invitation');
+  const { org_id, user_id, created_by, created_with, scopes } = code;
   if (issuer.org_id !== null && issuer.org_id !== org_id)
     throw new AppError(
       'permission_denied',
@@ -236,11 +234,13 @@ async function createMember(trx: Db, issuer: Issuer, claims: Claims): Promise<vo
     throw new AppError(
       'permission_denied',
       'Your identity provider gives an e-mail address (email) that is none. Correct it there, or ask for an invitation.',
+      { param: 'id_token' },
     );
   if (email_verified !== true)
     throw new AppError(
       'permission_denied',
       'Your identity provider has not verified your e-mail address (email_verified). Verify it there, or ask for an invitation.',
+      { param: 'email_verified' },
     );
   const shown = [name, preferred_username].find((one) => typeof one === 'string' && one !== '');
   const person = {
@@ -253,6 +253,7 @@ async function createMember(trx: Db, issuer: Issuer, claims: Claims): Promise<vo
     throw new AppError(
       'permission_denied',
       'A member of the organization has your e-mail address already. Ask an owner or admin for an invitation, which binds your sign-in to them.',
+      { param: 'email' },
     );
   });
   await many(
@@ -275,6 +276,7 @@ function groupsOf(claims: Claims, claim: string | null): ReadonlySet<string> {
     throw new AppError(
       'permission_denied',
       `You have too many groups for a token. Let your identity provider send only those that matter here, ${GROUPS_MAX} at most.`,
+      { param: 'groups_claim' },
     );
   const isName = (one: unknown) => typeof one === 'string' && isKept(one);
   if (!Array.isArray(names) || !names.every(isName))
