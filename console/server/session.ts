@@ -41,6 +41,8 @@ export interface SignIn {
   nonce: string;
   code_verifier: string;
   org_id: string | null;
+  /** The code that binds whoever signs in to a member; absent without one. */
+  invitation?: string | undefined;
   /** The page to go on with. */
   next: string;
 }

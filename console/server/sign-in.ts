@@ -48,10 +48,11 @@ export async function issuers(ctx: Context, { api, trusted }: SignInPlaces): Pro
   };
 }
 
-/** POST /api/session/oidc `{issuer_id, org_id, next}`: where the browser is to go. */
+/** POST /api/session/oidc `{issuer_id, org_id, invitation, next}`: where the browser is to go. */
 export async function beginOidc(ctx: Context, places: SignInPlaces): Promise<void> {
-  const { issuer_id, org_id = null, next = '/' } = await readObject(ctx);
+  const { issuer_id, org_id = null, invitation, next = '/' } = await readObject(ctx);
   const { api, trusted, cookies, origin } = places;
+  requireInvitation(invitation);
   await api.requireFit();
   const { issuers } = await api.ask({
     method: 'GET',
@@ -80,6 +81,7 @@ export async function beginOidc(ctx: Context, places: SignInPlaces): Promise<voi
     nonce,
     code_verifier,
     org_id: typeof org_id === 'string' && /^[\w-]{1,64}$/.test(org_id) ? org_id : null,
+    invitation,
     next: pageOf(next),
   });
   const url = new URL(found.authorization_url);
@@ -101,14 +103,19 @@ export async function beginOidc(ctx: Context, places: SignInPlaces): Promise<voi
 export async function endOidc(ctx: Context, places: SignInPlaces): Promise<void> {
   const { state, code, iss } = ctx.query;
   const kept = await places.cookies.endSignIn(ctx);
-  // By a code, whose words the page has: anybody may make a link to it.
-  const failed = (code: string) => ctx.redirect(`/login?failed=${encodeURIComponent(code)}`);
+  // By a code and a field, whose words the page has: anybody may make a link to it.
+  const failed = (code: string, param?: string) => {
+    const invited = kept?.invitation === undefined ? undefined : 'yes';
+    const said = Object.entries({ failed: code, param, invited });
+    const given = said.filter((one): one is [string, string] => one[1] !== undefined);
+    ctx.redirect(`/login?${new URLSearchParams(given)}`);
+  };
   if (kept === undefined || typeof state !== 'string' || state !== kept.state)
     return failed('other_browser');
   // A provider that answers in another's name (RFC 9207).
   if (iss !== undefined && iss !== kept.issuer) return failed('other_provider');
   if (typeof code !== 'string') return failed('provider_refused');
-  const { issuer_id, nonce, code_verifier, org_id } = kept;
+  const { issuer_id, nonce, code_verifier, org_id, invitation } = kept;
   const redirect_uri = `${places.origin}/callback`;
   try {
     await places.api.requireFit();
@@ -119,12 +126,13 @@ export async function endOidc(ctx: Context, places: SignInPlaces): Promise<void>
       code_verifier,
       redirect_uri,
       ...(org_id === null ? {} : { org_id }),
+      ...(invitation === undefined ? {} : { invitation }),
     });
     await places.cookies.write(ctx, session);
     ctx.redirect(kept.next);
   } catch (refusal) {
     if (!(refusal instanceof AppError)) throw refusal;
-    failed(refusal.code);
+    failed(refusal.code, refusal.details.param);
   }
 }
 
@@ -201,6 +209,15 @@ async function endCurrent(ctx: Context, places: SignInPlaces): Promise<void> {
       if (!(error instanceof AppError) || ![401, 404].includes(error.status)) throw error;
     });
   }
+}
+
+/** It is kept in a cookie, which has no room for what is none. */
+function requireInvitation(given: unknown): asserts given is string | undefined {
+  if (given === undefined) return;
+  if (typeof given === 'string' && /^svc_otc_[\w-]{1,200}$/.test(given)) return;
+  throw new AppError('invalid_field', 'This is no invitation: it begins with svc_otc_.', {
+    param: 'invitation',
+  });
 }
 
 /** A page of the console, never an address elsewhere. */

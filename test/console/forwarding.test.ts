@@ -166,6 +166,34 @@ test.each([
   expect(heard().map((one) => one.url)).toEqual(failed === undefined ? ['/v1/sessions'] : []);
 });
 
+test('an invitation is sealed while its person is at the identity provider, and comes with the sign-in', async () => {
+  const invitation = 'svc_otc_of-somebody';
+  const begun = await web.ask('POST', '/api/session/oidc', {
+    body: { issuer_id: 'iss_1', invitation },
+  });
+  const { url } = await jsonOf(begun);
+  const kept = begun.headers.getSetCookie().find((one) => one.includes('sign-in')) ?? '';
+  expect(`${url} ${kept}`).not.toContain(invitation);
+  const [sign_in = ''] = kept.split(';');
+  api.heard.length = 0;
+  const path = `/callback?code=c&state=${new URL(url).searchParams.get('state')}`;
+  await web.ask('GET', path, { cookie: sign_in });
+  expect(JSON.parse(heard()[0]?.body ?? '')).toMatchObject({ code: 'c', invitation });
+  const left = await web.ask('GET', '/callback?state=x', { cookie: sign_in });
+  expect(left.headers.get('location')).toBe('/login?failed=other_browser&invited=yes');
+});
+
+test.each([['another text'], ['svc_otc_'], [`svc_otc_${'x'.repeat(4_000)}`], [7], [null]])(
+  'no sign-in begins with %j as an invitation',
+  async (invitation) => {
+    const body = { issuer_id: 'iss_1', invitation };
+    const begun = await web.ask('POST', '/api/session/oidc', { body });
+    const { error } = await jsonOf(begun);
+    expect([begun.status, error.param]).toEqual([422, 'invitation']);
+    expect(begun.headers.getSetCookie()).toEqual([]);
+  },
+);
+
 test.each([
   ['a body that is no JSON', '{', 400],
   ['a body that is no object', '[1]', 400],

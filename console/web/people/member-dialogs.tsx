@@ -165,7 +165,7 @@ function goneWords(keys: readonly unknown[]): string {
 
 type Invitation = Answer<'POST /api/organizations/:id/members/:user_id/invitations'>;
 
-/** Makes a code that binds whoever signs in with it to this member; it is shown once. */
+/** Makes a link that binds whoever signs in by it to this member; it is shown once. */
 export function Invite({ member, onClose }: OfMember) {
   const id = useMe().acting_org ?? '';
   const shown = useLast(member);
@@ -193,11 +193,13 @@ export function Invite({ member, onClose }: OfMember) {
         label="Make the invitation"
       >
         <Text>
-          Whoever signs in at your identity provider with the invitation becomes this member. It
-          works once, within a week. Send it to nobody else.
+          You get a link. Whoever opens it and signs in at your identity provider becomes this
+          member. It works once, within a week. Send it to nobody else.
         </Text>
       </FormModal>
     );
+  // Behind the #, so that no server and no log on the way has it.
+  const link = `${location.origin}/login#invitation=${made.invitation}`;
   return (
     <Dialog
       opened={member !== undefined}
@@ -210,12 +212,12 @@ export function Invite({ member, onClose }: OfMember) {
           It is shown only here. It ends <Time at={made.expires_at} />.
         </Alert>
         <Code block className="wrap" data-testid="invitation">
-          {made.invitation}
+          {link}
         </Code>
         <Group justify="flex-end">
-          <CopyButton value={made.invitation}>
+          <CopyButton value={link}>
             {({ copied, copy }) => (
-              <Button onClick={copy}>{copied ? 'Copied' : 'Copy the invitation'}</Button>
+              <Button onClick={copy}>{copied ? 'Copied' : 'Copy the link'}</Button>
             )}
           </CopyButton>
           <Button variant="default" onClick={onClose}>

@@ -1,5 +1,5 @@
 import { Alert, Button, Center, Paper, Stack, Text, Title } from '@mantine/core';
-import { useDocumentTitle } from '@mantine/hooks';
+import { useDocumentTitle, useHash } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
@@ -7,18 +7,21 @@ import { isUnfit, send, showNext } from '../api/client';
 import { queries } from '../api/queries';
 import { text, useFilters } from '../fields/filters';
 import { UpgradeFirst } from '../parts/upgrade-first';
+import { failureWords } from '../session/failures';
 import { issuersQuery, SignInForms, wordsOf } from '../session/sign-in-forms';
 
-const shape = { next: text, org: text, failed: text };
+const shape = { next: text, org: text, failed: text, param: text, invited: text };
 
 /**
- * Signing in. A one-time link carries its code behind the #, which is sent to no server by itself:
- * looking at the page spends nothing, pressing its button does.
+ * Signing in. A one-time link and that of an invitation carry their code behind the #, which is
+ * sent to no server by itself: looking at the page spends nothing, pressing its button does.
  */
 export function Login() {
   useDocumentTitle('Sign in · Console');
-  const [{ next = '/', org, failed }] = useFilters(shape);
-  const [code] = useState(() => new URLSearchParams(location.hash.slice(1)).get('code'));
+  const [{ next = '/', org, failed, param, invited }] = useFilters(shape);
+  const [hash] = useHash({ getInitialValueInEffect: false });
+  const brought = new URLSearchParams(hash.slice(1));
+  const [code, invitation] = [brought.get('code'), brought.get('invitation')];
   const navigate = useNavigate();
   const { error } = useQuery(issuersQuery(''));
   const go = () => {
@@ -40,29 +43,26 @@ export function Login() {
           </div>
           {failed && (
             <Alert color="red" role="alert" title="You are not signed in">
-              {failures[failed] ?? 'The sign-in did not work. Begin it again, or ask an admin.'}
+              {failureWords(failed, param)}
+              {invited && ' To use your invitation, open its link again.'}
             </Alert>
           )}
           {code ? (
-            <OneTime code={code} onDone={go} />
+            <OneTime key={code} code={code} onDone={go} />
           ) : (
-            <SignInForms next={next} org_id={org} onDone={go} />
+            <SignInForms
+              key={invitation}
+              next={next}
+              org_id={org}
+              invitation={invitation ?? undefined}
+              onDone={go}
+            />
           )}
         </Stack>
       </Paper>
     </Center>
   );
 }
-
-/** Why a sign-in at an identity provider did not work, by the code that the server sends. */
-const failures: Readonly<Record<string, string>> = {
-  other_browser: 'This sign-in was begun in another browser, or too long ago. Begin it again.',
-  other_provider: 'Another identity provider answered than the one that was asked. Begin again.',
-  provider_refused: 'The identity provider did not sign you in.',
-  permission_denied: 'Nobody has let this account in. Ask an admin for an invitation.',
-  rate_limit_exceeded: 'Too many sign-ins came from here. Wait a minute.',
-  unavailable: 'The API cannot be reached at present. Try again in a moment.',
-};
 
 function OneTime({ code, onDone }: { code: string; onDone: () => void }) {
   const [is_busy, setBusy] = useState(false);

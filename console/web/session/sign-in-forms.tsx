@@ -24,17 +24,23 @@ export function issuersQuery(q: string) {
   });
 }
 
-/** The ways to sign in: an identity provider, or an access key. */
+/**
+ * The ways to sign in: an identity provider, or an access key. Whoever brings an invitation, or
+ * enters one as a key, signs in by an identity provider, which it binds to a member.
+ */
 export function SignInForms({
   next,
   org_id,
+  invitation: brought,
   onDone,
 }: {
   /** The page to go on with after an identity provider. */
   next: string;
   org_id?: string | undefined;
+  invitation?: string | undefined;
   onDone: () => void;
 }) {
+  const [invitation, setInvitation] = useState(brought);
   const [words, setWords] = useState('');
   const [q] = useDebouncedValue(words.trim(), 300);
   const { data, error } = useQuery({ ...issuersQuery(q), placeholderData: keepPreviousData });
@@ -42,7 +48,7 @@ export function SignInForms({
   const begin = async (issuer_id: string) => {
     setProblem(undefined);
     try {
-      const body = { issuer_id, next, ...(org_id ? { org_id } : {}) };
+      const body = { issuer_id, next, ...(org_id ? { org_id } : {}), invitation };
       const { url } = (await send('POST', '/api/session/oidc', { body })) as { url: string };
       location.assign(url);
     } catch (refusal) {
@@ -54,6 +60,12 @@ export function SignInForms({
   const is_search = is_long || q !== '' || words !== '';
   return (
     <Stack>
+      {invitation && (
+        <Alert title="You are invited">
+          Sign in by your identity provider: your account there becomes the member whom this
+          invitation is for.
+        </Alert>
+      )}
       {is_search && (
         <TextInput
           label="Find your organization"
@@ -70,8 +82,24 @@ export function SignInForms({
           Sign in with {name}
         </Button>
       ))}
+      {invitation && data && !is_search && issuers.length === 0 && (
+        <Alert color="yellow" role="alert">
+          No identity provider signs people in here, so nobody can use an invitation. Ask whoever
+          sent it for an access key.
+        </Alert>
+      )}
       {(is_search || issuers.length > 0) && <Divider label="or" />}
-      <KeyForm onDone={onDone} is_first={!is_search && issuers.length === 0} />
+      {invitation ? (
+        <Button variant="default" onClick={() => setInvitation(undefined)}>
+          Sign in without the invitation
+        </Button>
+      ) : (
+        <KeyForm
+          onDone={onDone}
+          onInvitation={setInvitation}
+          is_first={!is_search && issuers.length === 0}
+        />
+      )}
       {(problem || error) && (
         <Alert color="red" role="alert">
           {problem ?? wordsOf(error)}
@@ -81,7 +109,15 @@ export function SignInForms({
   );
 }
 
-function KeyForm({ onDone, is_first }: { onDone: () => void; is_first: boolean }) {
+function KeyForm({
+  onDone,
+  onInvitation,
+  is_first,
+}: {
+  onDone: () => void;
+  onInvitation: (code: string) => void;
+  is_first: boolean;
+}) {
   const [key, setKey] = useState('');
   const [is_busy, setBusy] = useState(false);
   const [problem, setProblem] = useState<string>();
@@ -89,12 +125,15 @@ function KeyForm({ onDone, is_first }: { onDone: () => void; is_first: boolean }
     event.preventDefault();
     setBusy(true);
     setProblem(undefined);
-    const given = key.trim();
+    // A link is taken for what it carries.
+    const given = /#(?:code|invitation)=(\S+)$/.exec(key.trim())?.[1] ?? key.trim();
     const body = given.startsWith('svc_otc_') ? { one_time_code: given } : { access_key: given };
     try {
       await send('POST', '/api/session', { body });
       onDone();
     } catch (refusal) {
+      // Only the API knows which codes are invitations.
+      if (refusal instanceof Refusal && refusal.param === 'invitation') return onInvitation(given);
       setProblem(wordsOf(refusal));
     } finally {
       setBusy(false);
@@ -122,7 +161,8 @@ function KeyForm({ onDone, is_first }: { onDone: () => void; is_first: boolean }
           Sign in
         </Button>
         <Text size="sm" c="dimmed">
-          An admin gives you a key. A one-time code is printed by npm run admin -- sign-in.
+          An admin gives you a key, or invites you. A one-time code is printed by npm run admin --
+          sign-in.
         </Text>
       </Stack>
     </form>
