@@ -50,6 +50,11 @@ export const listedTeamMember = teamMember.extend({
   name: z.string(),
   email: z.string().nullable(),
   created_at: time,
+  given_left: money
+    .nullable()
+    .describe(
+      'What is left of what the team gave to this person, which it may take back; null unless with_given_left asks for it.',
+    ),
 });
 
 /** A member with the teams that they are in. */

@@ -1,7 +1,8 @@
 import { z } from 'zod';
+import { leftOfTeam } from '../../domain/ledger/gifts';
 import * as organizations from '../../domain/people/organizations';
 import * as rights from '../../domain/people/rights';
-import { requireOther } from '../../domain/people/team-rights';
+import { requireLeading, requireOther } from '../../domain/people/team-rights';
 import * as teams from '../../domain/people/teams';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
@@ -28,6 +29,12 @@ const listedMembers = z.strictObject({
   team_id: id,
   q: search,
   role: teamRole.optional(),
+  with_given_left: z
+    .enum(['true', 'false'])
+    .optional()
+    .describe(
+      "true: with what is left of what the team gave to each, for org:billing and the team's admins.",
+    ),
   ...listParts('name'),
 });
 const newTeamMember = teamMember.extend({ role: teamRole.optional() });
@@ -164,10 +171,16 @@ async function archiveTeam(
 }
 
 async function listTeamMembers({ db, principal }: Ctx, input: z.infer<typeof listedMembers>) {
-  const { id: named_id, team_id, q, role, ...request } = input;
+  const { id: named_id, team_id, q, role, with_given_left, ...request } = input;
   const org_id = await actingOrg(db, principal, named_id);
-  const { rows, ...rest } = await teams.list(db, { org_id, team_id }, { q, role }, request);
-  return { members: rows, ...rest };
+  const at = { org_id, team_id };
+  const is_asked = with_given_left === 'true';
+  if (is_asked) await requireLeading(db, at, principal, 'org:billing');
+  const { rows, ...rest } = await teams.list(db, at, { q, role }, request);
+  const user_ids = is_asked ? rows.map(({ user_id }) => user_id) : [];
+  const left = await leftOfTeam(db, { ...at, user_ids });
+  const given = ({ user_id }: { user_id: string }) => (is_asked ? (left.get(user_id) ?? 0n) : null);
+  return { members: rows.map((row) => ({ ...row, given_left_nanos: given(row) })), ...rest };
 }
 
 async function addTeamMember(

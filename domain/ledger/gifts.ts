@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { decimalText } from '../money';
 import { type Db, many, maybe, one } from '../sql';
 
 // What teams gave to a person's wallet, and what is left of it. The wallet's entries are folded in
@@ -79,9 +80,12 @@ export async function foldUp(db: Db, org_id: string, user_id: string): Promise<v
     `select w.id from wallets w where w.org_id = :org_id and w.owner_type = 'user' and w.owner_user_id = :user_id`,
     { org_id, user_id },
   );
-  if (wallet === undefined) return;
+  if (wallet !== undefined) await foldWallet(db, wallet.id);
+}
+
+async function foldWallet(db: Db, wallet_id: string): Promise<void> {
   let entries: number;
-  do ({ entries } = await db.transaction((trx) => fold(trx, wallet.id)));
+  do ({ entries } = await db.transaction((trx) => fold(trx, wallet_id)));
   while (entries === STEP);
 }
 
@@ -131,37 +135,64 @@ async function fold(trx: Db, wallet_id: string): Promise<Folded & { entries: num
   return { ...after, entries: entries.length };
 }
 
+interface Ends {
+  /** A team's wallet. */
+  giver: string;
+  /** A person's. */
+  taker: string;
+}
+
 /**
- * What is left of what a team's wallet gave to a person's, in nanos: what the person holds for
- * calls under way counts as spent. In a transaction.
+ * What is left of what a team's wallet gave to a person's, which it may take back: what the person
+ * holds for calls under way counts as spent. In a transaction.
  */
-export async function left(
-  trx: Db,
-  { giver, taker }: { giver: string; taker: string },
-): Promise<bigint> {
+async function givenLeft(trx: Db, { giver, taker }: Ends) {
   let now = await fold(trx, taker);
   while (now.entries === STEP) now = await fold(trx, taker);
-  const { reserved_nanos } = await one<{ reserved_nanos: bigint }>(
+  const { reserved_nanos, currency } = await one<{ reserved_nanos: bigint; currency: string }>(
     trx,
-    'select reserved_nanos from wallets where id = :taker',
+    'select reserved_nanos, currency from wallets where id = :taker',
     { taker },
   );
-  return sumOf(without(now.lots, reserved_nanos, of(null)).lots.filter(of(giver)));
+  const { lots } = without(now.lots, reserved_nanos, of(null));
+  return { left_nanos: sumOf(lots.filter(of(giver))), currency };
 }
 
 /**
  * Refuses (409) to take more out of a person's wallet than is left of what a team's gave to it. The
  * organization is locked.
  */
-export async function requireGiven(
-  trx: Db,
-  ends: { giver: string; taker: string },
-  amount_nanos: bigint,
-): Promise<void> {
-  if ((await left(trx, ends)) >= amount_nanos) return;
+export async function requireGiven(trx: Db, ends: Ends, amount_nanos: bigint): Promise<void> {
+  const { left_nanos: given_left_nanos, currency } = await givenLeft(trx, ends);
+  if (given_left_nanos >= amount_nanos) return;
+  const left =
+    given_left_nanos > 0n ? `Only ${decimalText(given_left_nanos)} ${currency} is` : 'Nothing is';
   throw new AppError(
     'insufficient_balance',
-    'Less than this amount is left of what the team gave to this wallet. What was spent came out of it first.',
-    { status: 409, param: 'amount' },
+    `${left} left of what the team gave to this wallet. What was spent came out of it first.`,
+    { status: 409, param: 'amount', extra: { given_left_nanos } },
   );
+}
+
+/** What each of a team's people may be asked back for, in nanos; no entry for who got nothing. */
+export async function leftOfTeam(
+  db: Db,
+  at: { org_id: string; team_id: string; user_ids: readonly string[] },
+): Promise<ReadonlyMap<string, bigint>> {
+  const given = await many<Ends & { user_id: string }>(
+    db,
+    `select g.id as giver, w.id as taker, w.owner_user_id as user_id from wallets g
+     join wallets w on w.org_id = g.org_id and w.owner_type = 'user' and w.owner_user_id = any(:user_ids)
+     where g.org_id = :org_id and g.owner_type = 'team' and g.owner_team_id = :team_id and exists (
+       select 1 from wallet_transactions t where t.wallet_id = w.id and t.transfer_id is not null and t.type = 'allocation_in'
+         and exists (select 1 from wallet_transactions o where o.wallet_id = g.id and o.transfer_id = t.transfer_id))`,
+    at,
+  );
+  const left = new Map<string, bigint>();
+  for (const { user_id, ...ends } of given) {
+    await foldWallet(db, ends.taker);
+    const { left_nanos } = await db.transaction((trx) => givenLeft(trx, ends));
+    left.set(user_id, left_nanos);
+  }
+  return left;
 }

@@ -25,7 +25,22 @@ export async function lockForTeam<Given extends Caller>(
     return { caller: now, right: 'permission' };
   if (team_id !== null && (await leads(trx, { org_id, team_id, user_id: now.user_id })))
     return { caller: now, right: 'team_admin' };
-  throw new AppError(
+  throw noRight(permission);
+}
+
+/** As `lockForTeam`, for who only looks: 403 unless they carry the permission or lead the team. */
+export async function requireLeading(
+  db: Db,
+  at: { org_id: string; team_id: string },
+  caller: Caller,
+  permission: Permission,
+): Promise<void> {
+  if (isPlatformAdmin(caller) || caller.scopes.includes(permission)) return;
+  if (!(await leads(db, { ...at, user_id: caller.user_id }))) throw noRight(permission);
+}
+
+function noRight(permission: Permission): AppError {
+  return new AppError(
     'permission_denied',
     `This needs the permission ${permission}, or that you are an admin of the team.`,
   );

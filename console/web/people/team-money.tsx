@@ -1,4 +1,4 @@
-import { Button, TextInput } from '@mantine/core';
+import { Button, Text, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
@@ -6,14 +6,15 @@ import { refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
+import { Money } from '../parts/money';
 import { useLast } from '../parts/use-last';
-import { useMe } from '../session/me';
-import type { Team } from './words';
+import { useCurrency, useMe } from '../session/me';
+import { TEAMS, type Team } from './words';
 
 /** Money that goes from a team to one of its members, or back. */
 export interface TeamMove {
   way: 'allocate' | 'reclaim';
-  member: { user_id: string; name: string };
+  member: { user_id: string; name: string; given_left: number | null };
 }
 
 const words = {
@@ -55,7 +56,7 @@ export function TeamMoney({
 }) {
   const me = useMe();
   const id = me.acting_org ?? '';
-  const currency = me.memberships.find(({ org_id }) => org_id === id)?.currency;
+  const currency = useCurrency();
   const shown = useLast(move);
   const [amount, setAmount] = useState<number | string>('');
   const [note, setNote] = useState('');
@@ -74,7 +75,7 @@ export function TeamMoney({
       body: { user_id: member.user_id, amount: moved, ...(note ? { note } : {}) },
       idempotency_key,
     });
-    void refresh('/api/wallets', '/api/tickets', '/api/me');
+    void refresh(TEAMS, '/api/wallets', '/api/tickets', '/api/me');
     notifications.show({ message: `${member.name} ${done}.` });
     onClose();
   };
@@ -88,12 +89,17 @@ export function TeamMoney({
       is_ready={moved > 0}
     >
       <AmountInput
-        label={currency === undefined ? 'Amount' : `Amount in ${currency}`}
+        label={`Amount in ${currency}`}
         currency={currency}
         value={amount}
         onChange={setAmount}
         data-autofocus
       />
+      {way === 'reclaim' && member.given_left !== null && (
+        <Text size="sm">
+          Left of what the team gave: <Money amount={member.given_left} currency={currency} />
+        </Text>
+      )}
       <TextInput
         label="Note"
         description="Optional; it stands in the ledger."

@@ -10,6 +10,9 @@ export type Team = Extract<
 >['teams'][number];
 export type Role = Member['role'];
 
+/** What is read of teams, to read it anew. */
+export const TEAMS = '/api/organizations/:id/teams';
+
 /** What each role may do, in a few words. */
 export const roles: readonly { value: Role; label: string; about: string }[] = [
   { value: 'member', label: 'member', about: 'makes calls, sees what is their own' },

@@ -1,4 +1,4 @@
-import { Group, Stack, Tabs } from '@mantine/core';
+import { Group, Stack, Tabs, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import type { Answer } from '../api/client';
@@ -15,6 +15,8 @@ import { PersonName } from '../parts/names';
 import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
+import { movesMoneyOf, TeamPeople } from '../people/team-people';
+import type { Team } from '../people/words';
 import { may, useMe } from '../session/me';
 import { useThreshold } from '../session/rules';
 import { entryTypes, Ledger } from '../wallets/ledger';
@@ -24,7 +26,7 @@ import { standing } from '../wallets/words';
 type Hold = Answer<'GET /api/wallets/:id/reservations'>['reservations'][number];
 
 const shape = {
-  tab: oneOf('ledger', 'holds'),
+  tab: oneOf('ledger', 'holds', 'members'),
   type: oneOf(...entryTypes),
   model: text,
   request_id: text,
@@ -41,6 +43,7 @@ export function Wallet() {
     ...reading('GET /api/wallets/:id', { names: { id } }),
     refetchInterval: 30_000,
   });
+  const team = useTeam(data?.owner_team_id ?? null);
   if (error && data === undefined)
     return (
       <Page title="Wallet">
@@ -73,6 +76,7 @@ export function Wallet() {
         <Tabs.List>
           <Tabs.Tab value="ledger">Ledger</Tabs.Tab>
           {bills && <Tabs.Tab value="holds">Open holds</Tabs.Tab>}
+          {team && <Tabs.Tab value="members">Give and take back</Tabs.Tab>}
         </Tabs.List>
         <Tabs.Panel value="ledger" pt="md">
           <Ledger id={id} currency={data.currency} filters={filters} set={set} />
@@ -84,9 +88,25 @@ export function Wallet() {
             <NotSeen rights={['org:billing']} />
           )}
         </Tabs.Panel>
+        <Tabs.Panel value="members" pt="md">
+          {team ? <TeamPeople team={team} /> : <Text>This is the wallet of no team of yours.</Text>}
+        </Tabs.Panel>
       </Tabs>
     </Page>
   );
+}
+
+/** The team whose wallet it is, if the viewer may move its money. */
+function useTeam(team_id: string | null): Team | undefined {
+  const me = useMe();
+  const is_mover = team_id !== null && movesMoneyOf(me, { id: team_id, archived_at: null });
+  const { data } = useQuery({
+    ...reading('GET /api/organizations/:id/teams/:team_id', {
+      names: { id: me.acting_org ?? '', team_id: team_id ?? '' },
+    }),
+    enabled: is_mover,
+  });
+  return data && movesMoneyOf(me, data) ? data : undefined;
 }
 
 type FilterProps = {

@@ -85,8 +85,9 @@ export function Wallets() {
           onOpen={({ wallet_id }) => void navigate({ to: `/wallets/${wallet_id}` })}
           empty={
             <Empty title="No wallets here">
-              A team or person has a wallet once it is given money: press “Give money to…”. Without
-              one, the organization pays.
+              {bills
+                ? 'A team or person has a wallet once it is given money: press “Give money to…”. Without one, the organization pays.'
+                : 'Only your own wallets and those of your teams are shown to you.'}
             </Empty>
           }
           actions={actions}
@@ -94,7 +95,10 @@ export function Wallets() {
       ) : bank.error && bank.data === undefined ? (
         <Failure error={bank.error} />
       ) : (
-        <WalletTree {...{ threshold, actions, opened, turn }} bank={bank.data?.wallets[0]} />
+        <WalletTree
+          {...{ threshold, actions, opened, turn, sees_all: bills }}
+          bank={bank.data?.wallets[0]}
+        />
       )}
       <Recipient
         opened={is_giving}

@@ -20,6 +20,8 @@ const TITLES = ['Whose', 'Kind', 'Can be spent', 'Held', 'State'] as const;
 const EVERYBODY = 'everybody';
 
 interface Shown {
+  /** Wallets of other people and teams are shown to whoever bills; others see their own. */
+  sees_all: boolean;
   threshold: number | undefined;
   /** What can be done with a wallet; undefined: nothing, by this viewer. */
   actions: ((wallet: WalletRow) => ReactNode) | undefined;
@@ -98,21 +100,19 @@ function Level({
       </Whole>
     );
   const next = nextOf(data);
-  if (data.wallets.length === 0)
-    return (
-      <Whole level={level}>
-        <Text c="dimmed" size="sm" component="span">
-          {level === 1
-            ? 'No team has a wallet. A team has one once it is given money; until then the organization pays.'
-            : 'Nobody here has a wallet of their own: the team pays, else the organization.'}
-        </Text>
-      </Whole>
-    );
+  const words = wordsOf({ is_empty: data.wallets.length === 0, level, sees_all: shown.sees_all });
   return (
     <>
       {data.wallets.map((wallet) => (
         <Branch key={wallet.wallet_id} wallet={wallet} level={level} {...shown} />
       ))}
+      {words !== undefined && (
+        <Whole level={level}>
+          <Text c="dimmed" size="sm" component="span">
+            {words}
+          </Text>
+        </Whole>
+      )}
       {next !== null &&
         (goes_on ? (
           <Level asked={asked} cursor={next} level={level} {...shown} />
@@ -125,6 +125,25 @@ function Level({
         ))}
     </>
   );
+}
+
+/** What is said below the rows of a level, whose other rows the viewer may not see. */
+function wordsOf({
+  is_empty,
+  level,
+  sees_all,
+}: {
+  is_empty: boolean;
+  level: number;
+  sees_all: boolean;
+}): string | undefined {
+  if (level > 1 && !sees_all)
+    return 'Wallets of other people are shown to whoever bills. What is left of a team’s gifts to its members stands on the page of its wallet, for its admins.';
+  if (!is_empty) return undefined;
+  const whose = sees_all ? 'No team has' : 'No team of yours has';
+  return level === 1
+    ? `${whose} a wallet. A team has one once it is given money; until then the organization pays.`
+    : 'Nobody here has a wallet of their own: the team pays, else the organization.';
 }
 
 /** A wallet; of a team, with its people below it once it is opened. */

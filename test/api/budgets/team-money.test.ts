@@ -141,6 +141,14 @@ test('a team takes back what is left of its gifts, and never what a person paid 
       body: { user_id: asker.user_id, amount: tokens / 1e6 },
     });
   const tooMuch = { status: 409, code: 'insufficient_balance', param: 'amount' };
+  /** In tokens, as the team's admin is told of the asker; a sum of exact decimals. */
+  const left = async () => {
+    const list = await call('get', `${path}/members?with_given_left=true`, { key: lead.key });
+    const found = list.body.members.find(
+      ({ user_id }: { user_id: string }) => user_id === asker.user_id,
+    );
+    return Math.round(found.given_left * 1e6);
+  };
   await makeBudget(db, team, 0, { on_exceed: 'ticket', thresholds: [] });
   // Moved for a call, and spent by it: 50 of 70 come back to the person's wallet.
   const short = await makeShort(world, 70, asks(team), team);
@@ -151,6 +159,7 @@ test('a team takes back what is left of its gifts, and never what a person paid 
   await call('post', '/v1/gateway/wallets/settle', { key: machine, body: settle });
   expect(await balance(db, own_wallet)).toMatchObject({ balance_nanos: 50n * TOKEN });
   expect(refusal(await move('reclaim', 1))).toMatchObject(tooMuch);
+  expect(await left()).toBe(0);
 
   // What the person has beside 40 given: 50 from before and 100 of their own.
   await credit(db, org_id, own_wallet, 100n * TOKEN);
@@ -168,7 +177,11 @@ test('a team takes back what is left of its gifts, and never what a person paid 
     await call('post', '/v1/gateway/wallets/settle', { key: machine, body: told });
   };
   await spend(10, 30);
-  expect(refusal(await move('reclaim', 31))).toMatchObject(tooMuch);
+  expect(await left()).toBe(30);
+  const refused = await move('reclaim', 31);
+  expect(refusal(refused)).toMatchObject(tooMuch);
+  expect(refused.body.error.given_left).toBe(0.00003);
+  expect(refused.body.error.message).toContain('Only 0.00003 USD is left');
   expect((await move('reclaim', 5)).status).toBe(200);
   expect(refusal(await move('reclaim', 26))).toMatchObject(tooMuch);
   // Spent beyond the gifts, and given again: what is left is the new gift.
@@ -176,8 +189,35 @@ test('a team takes back what is left of its gifts, and never what a person paid 
   expect(refusal(await move('reclaim', 1))).toMatchObject(tooMuch);
   await move('allocate', 8);
   await spend(0, 3);
+  expect(await left()).toBe(5);
   expect(refusal(await move('reclaim', 6))).toMatchObject(tooMuch);
   expect((await move('reclaim', 5)).status).toBe(200);
+  expect(await left()).toBe(0);
+});
+
+test("what is left of a team's gifts is told to its admins and who bills, and to nobody unasked", async () => {
+  const team = await makeRichTeam();
+  const { call } = world;
+  const { org_id, team_id, asker, lead } = team;
+  const path = `/v1/organizations/${org_id}/teams/${team_id}`;
+  const body = { user_id: asker.user_id, amount: 0.0004 };
+  expect((await call('post', `${path}/allocate`, { key: lead.key, body })).status).toBe(200);
+  const told = async (key: string, query = '?with_given_left=true') => {
+    const answer = await call('get', `${path}/members${query}`, { key });
+    if (answer.status !== 200) return refusal(answer);
+    const of = (who: string) =>
+      answer.body.members.find(({ user_id }: { user_id: string }) => user_id === who).given_left;
+    return [of(asker.user_id), of(lead.user_id)];
+  };
+  expect(await told(lead.key)).toEqual([0.0004, 0]);
+  expect(await told(team.billing_key)).toEqual([0.0004, 0]);
+  expect(await told(lead.key, '')).toEqual([null, null]);
+  expect(await told(asker.key, '?with_given_left=false')).toEqual([null, null]);
+  expect(await told(asker.key)).toMatchObject({ status: 403, code: 'permission_denied' });
+  // An admin of another team is a member here.
+  const other = await makeTeam(world);
+  const elsewhere = `/v1/organizations/${other.org_id}/teams/${other.team_id}/members?with_given_left=true`;
+  expect((await call('get', elsewhere, { key: lead.key })).status).toBe(404);
 });
 
 /** A team of the world, as its admin moves money to and from one person. */

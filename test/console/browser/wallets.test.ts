@@ -225,6 +225,27 @@ test("an admin of a team gives its members the team's money, and takes it back",
     await form.waitFor({ state: 'detached' });
     expect(await balance()).toBe(has);
   }
+  await page.getByRole('row', { name: 'Led', exact: false }).getByText('$1.50').waitFor();
+
+  // On the page of the team's wallet too; the tree says what it does not show.
+  await page.goto('/wallets');
+  await page.getByRole('button', { name: `People of ${name}` }).click();
+  await page.getByText('Wallets of other people are shown to whoever bills.').waitFor();
+  expect(await page.getByText('Nobody here has a wallet of their own').count()).toBe(0);
+  await page.getByRole('link', { name }).click();
+  await page.getByRole('tab', { name: 'Give and take back' }).click();
+  await page.getByRole('row', { name: /^Led/ }).getByText('$1.50').waitFor();
+  await page.getByRole('button', { name: 'Take back: Led', exact: true }).click();
+  const form = page.getByRole('dialog', { name: 'Take money for the team back from Led' });
+  await form.getByText('Left of what the team gave: $1.50').waitFor();
+  await form.getByLabel('Amount in USD').fill('2');
+  await form.getByRole('button', { name: 'Take back', exact: true }).click();
+  await form.getByText('Only 1.5 USD is left of what the team gave').waitFor();
+  await form.getByLabel('Amount in USD').fill('1.5');
+  await form.getByRole('button', { name: 'Take back', exact: true }).click();
+  await form.waitFor({ state: 'detached' });
+  await page.getByRole('row', { name: /^Led/ }).getByText('$0.00').waitFor();
+  expect(await violations(page)).toEqual([]);
   await context.close();
 });
 
