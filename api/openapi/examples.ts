@@ -101,6 +101,7 @@ export const bodies: Record<string, object> = {
   },
   'post /v1/me/keys': { name: 'laptop', max_budget: 5 },
   'patch /v1/me/keys/:name': { max_budget: 2 },
+  'post /v1/me/keys/:name/rotate': { overlap_seconds: 3_600 },
   'patch /v1/tokens/:name': { max_budget: 20, rpm: 60 },
   'post /v1/admin/model-pricing': { ...model, input_per_1m: 0.15, output_per_1m: 0.6 },
   'put /v1/admin/model-pricing/:id': { output_per_1m: 0.7 },

@@ -65,6 +65,7 @@ const own: Record<string, string> = {
   'put /v1/admin/issuers/:id': 'already_exists',
   'post /v1/me/keys': 'already_exists living_keys_exceeded amount_too_large',
   'patch /v1/me/keys/:name': 'already_exists key_not_active amount_too_large',
+  'post /v1/me/keys/:name/rotate': 'key_not_active',
   'post /v1/provider-keys': 'already_exists',
   'post /v1/agents/:id/usage-constraints': 'already_exists amount_too_large',
   'put /v1/agents/:id/usage-constraints/:cid': 'amount_too_large',

@@ -18,6 +18,7 @@ import {
   budgetWindow,
   includeCost,
   keyName,
+  overlapSeconds,
   requireBudget,
   requireFuture,
   status,
@@ -45,9 +46,9 @@ const listed = z.strictObject({
 });
 const one = z.strictObject({ name });
 const changed = z.strictObject({ named: name, name: keyName.optional(), ...bounds });
+const rotation = z.strictObject({ name, overlap_seconds: overlapSeconds });
 const settingsOf = z.strictObject({ id });
-const newSettings = z.strictObject({
-  id,
+const newSettings = settingsOf.extend({
   enabled: z.boolean().describe('Members may make keys for themselves.'),
   max_keys: z.int().min(1).max(1_000).default(5),
   max_budget: positiveAmount('max_budget')
@@ -136,6 +137,17 @@ export const meKeyRoutes = [
     is_recorded: true,
     summary: 'Revoke a gateway key that stands for you; calls in flight finish.',
     answer: answers.token,
+  }),
+  route({
+    method: 'post',
+    path: `${root}/:name/rotate`,
+    access: member,
+    input: rotation,
+    handler: rotate,
+    is_recorded: true,
+    summary: 'A new value for a gateway key that you made; the old one works for overlap_seconds.',
+    status: 201,
+    answer: answers.issuedToken,
   }),
 ];
 
@@ -233,21 +245,26 @@ function find({ db, principal }: Ctx, input: z.infer<typeof one>) {
   return tokens.findOwn(db, personOf(principal), input.name);
 }
 
+/** The settings and the key that the person made, which may be changed; 403 for one made for them. */
+async function ownMade(db: Db, person: Person, key_name: string) {
+  const allowed = await memberKeys.settings(db, person.org_id);
+  memberKeys.requireEnabled(allowed);
+  const token = await tokens.findOwn(db, person, key_name);
+  if (token.created_by === person.user_id) return { allowed, token };
+  throw new AppError(
+    'permission_denied',
+    'This key was made for you by somebody else, who may change it. You may revoke it.',
+    { param: 'name' },
+  );
+}
+
 async function change(
   { db, principal }: Ctx,
   { named, name: new_name, max_budget, include_cost, ...asked }: z.infer<typeof changed>,
 ) {
   const person = personOf(principal);
   await rights.lockAsNow(db, person.org_id, principal);
-  const allowed = await memberKeys.settings(db, person.org_id);
-  memberKeys.requireEnabled(allowed);
-  const token = await tokens.findOwn(db, person, named);
-  if (token.created_by !== person.user_id)
-    throw new AppError(
-      'permission_denied',
-      'This key was made for you by somebody else, who may change it. You may revoke it.',
-      { param: 'name' },
-    );
+  const { allowed, token } = await ownMade(db, person, named);
   requireFuture(asked.expires_at);
   const { expires_at, allowed_models } = asked;
   // Only what is asked for is changed, and only to what a new key could have.
@@ -278,4 +295,12 @@ async function revoke({ db, principal }: Ctx, input: z.infer<typeof one>) {
   await rights.lockAsNow(db, person.org_id, principal);
   const token = await tokens.findOwn(db, person, input.name);
   return tokens.revoke(db, person.org_id, token);
+}
+
+async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
+  const person = personOf(principal);
+  await rights.lockAsNow(db, person.org_id, principal);
+  const { token } = await ownMade(db, person, input.name);
+  const key = await tokens.rotate(db, token, input.overlap_seconds);
+  return { ...(await tokens.find(db, person.org_id, input.name)), key };
 }

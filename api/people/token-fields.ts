@@ -36,6 +36,9 @@ export const includeCost = z
     "Gateways add the cost of a call to its answer's usage, unless the call says otherwise.",
   );
 
+/** How long the value before a rotation works on. */
+export const overlapSeconds = z.int().min(0).max(2_592_000).default(0);
+
 /** Refuses (422) an end that is over. */
 export function requireFuture(expires_at: Date | null | undefined): void {
   if (!expires_at || expires_at.getTime() > Date.now()) return;

@@ -20,6 +20,7 @@ import {
   gatewayFields,
   includeCost,
   keyName,
+  overlapSeconds,
   ownLimits,
   requireBudget,
   requireFuture,
@@ -70,7 +71,7 @@ const byName = z.strictObject({ org_id: id.optional(), name });
 const rotation = z.strictObject({
   org_id: id.optional(),
   name,
-  overlap_seconds: z.int().min(0).max(2_592_000).default(0),
+  overlap_seconds: overlapSeconds,
 });
 
 const write = permission('tokens:write');

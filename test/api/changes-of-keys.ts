@@ -67,6 +67,11 @@ export function changesOfKeys(
       actions: ['key.ended'],
       by_member: true,
     },
+    'post /v1/me/keys/:name/rotate': {
+      of: newMemberKey,
+      actions: ['key.rotated'],
+      by_member: true,
+    },
     'delete /v1/tokens/:name': { of: newKey, actions: ['key.ended'] },
     'post /v1/tokens/:name/rotate': { of: newKey, actions: ['key.rotated'] },
   };

@@ -118,6 +118,7 @@ export const rows = read(`
   get /v1/me/keys/:name                                         401 401 200 403 403 403 403 403 403 401 401
   patch /v1/me/keys/:name                                       401 401 200 403 403 403 403 403 403 401 401
   delete /v1/me/keys/:name                                      401 401 200 403 403 403 403 403 403 401 401
+  post /v1/me/keys/:name/rotate                                 401 401 201 403 403 403 403 403 403 401 401
   get /v1/agents/:id/usage-constraints                          401 401 403 200 403 200 404 200 403 401 401
   post /v1/agents/:id/usage-constraints                         401 401 403 201 403 201 404 201 403 401 401
   put /v1/agents/:id/usage-constraints/:cid                     401 401 403 200 403 200 404 200 403 401 401

@@ -14,6 +14,7 @@ export const keyRows = [
   row('post', '/api/my-keys', '/v1/me/keys'),
   row('patch', '/api/my-keys/:name', '/v1/me/keys/:name'),
   row('delete', '/api/my-keys/:name', '/v1/me/keys/:name'),
+  row('post', '/api/my-keys/:name/rotate', '/v1/me/keys/:name/rotate'),
   row('get', '/api/member-keys/:id', '/v1/organizations/:id/member-keys'),
   row('put', '/api/member-keys/:id', '/v1/organizations/:id/member-keys'),
 ];

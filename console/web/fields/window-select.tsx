@@ -19,9 +19,10 @@ export function windowOf(budget_window: OfKey | undefined): Window {
   return budget_window ?? 'life';
 }
 
-/** What a budget of this window bounds: `a week`, or `in all`. */
+/** What a budget of this window bounds: `a week`, `an hour`, or `in all`. */
 export function windowWords(window: Window): string {
-  return window === 'life' ? 'in all' : `a ${window}`;
+  if (window === 'life') return 'in all';
+  return window === 'hour' ? 'an hour' : `a ${window}`;
 }
 
 /** The field for the window of a key's budget. */

@@ -6,10 +6,11 @@ import { refresh } from '../api/queries';
 import { changedIn } from '../base/changed';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
-import { type Window, WindowSelect, windowOf, windowWords } from '../fields/window-select';
+import { type Window, WindowSelect, windowOf } from '../fields/window-select';
 import { FormModal } from '../parts/form-modal';
 import { NAMES } from '../parts/names';
 import { useLast } from '../parts/use-last';
+import { emptyBudget, emptyModels } from './empty-words';
 import { expiryOf, livesWithin, useOwnKeyRules } from './lives';
 
 type Key = Answer<'GET /api/keys'>['tokens'][number];
@@ -100,13 +101,13 @@ export function ChangeDialog({
             <>
               <TagsInput
                 label="Models"
-                description={`${shown.allowed_models?.length === 0 ? 'It may call none until some are named.' : 'None: every model.'} A star may end a name: gpt-4o*. Gateways see it within 30 seconds.`}
+                description={`${shown.allowed_models?.length === 0 ? 'It may call none until some are named.' : emptyModels(rules)} A star may end a name: gpt-4o*. Gateways see it within 30 seconds.`}
                 value={models}
                 onChange={setModels}
               />
               <AmountInput
                 label={`Budget in ${currency}`}
-                description={`The most that it may spend ${windowWords(window)}; empty: no bound of its own.`}
+                description={`${emptyBudget(rules, { window, currency })}${is_own && shown.max_budget !== null ? ' You may only make it less.' : ''}`}
                 currency={currency}
                 value={budget}
                 onChange={setBudget}

@@ -59,17 +59,18 @@ const overlaps = [
 /** Draws a new value of a key; the old one works on for as long as programs need to change. */
 export function RotateDialog({
   name,
+  is_own,
   onClose,
   onMade,
-}: Dialog & { onMade: (made: NewKey) => void }) {
+}: Dialog & { is_own: boolean; onMade: (made: NewKey) => void }) {
   const [overlap, setOverlap] = useState<string | null>('86400');
   const submit = async () => {
     if (name === undefined) return;
-    const made = await call('POST /api/keys/:name/rotate', {
-      names: { name },
-      body: { overlap_seconds: Number(overlap) },
-    });
-    void refresh('/api/keys', NAMES);
+    const given = { names: { name }, body: { overlap_seconds: Number(overlap) } };
+    const made = is_own
+      ? await call('POST /api/my-keys/:name/rotate', given)
+      : await call('POST /api/keys/:name/rotate', given);
+    void refresh('/api/keys', '/api/my-keys', NAMES);
     onClose();
     const is_gateway = made.token_type === 'gateway';
     onMade({ name, key: made.key, is_gateway, allowed_models: made.allowed_models });

@@ -6,9 +6,10 @@ import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { type Found, MemberSelect } from '../fields/member-select';
 import { TeamSelect } from '../fields/team-select';
-import { type Window, WindowSelect, windowOf, windowWords } from '../fields/window-select';
+import { type Window, WindowSelect, windowOf } from '../fields/window-select';
 import { FormModal } from '../parts/form-modal';
-import { type Me, may, useMe } from '../session/me';
+import { type Me, may, useCurrency, useMe } from '../session/me';
+import { emptyBudget, emptyModels } from './empty-words';
 import { expiryOf, livesWithin, useOwnKeyRules } from './lives';
 import type { NewKey } from './shown-once';
 
@@ -55,6 +56,7 @@ export function CreateDialog({
   }, [opened]);
   // A key that names no window has the organization's.
   const rules = useOwnKeyRules(opened && !is_manager);
+  const currency = useCurrency();
   const lives = livesWithin(rules?.max_days ?? null);
   const life = lives.some(({ value }) => value === chosen_life) ? chosen_life : '';
   const window = chosen ?? windowOf(rules?.budget_window);
@@ -125,13 +127,13 @@ export function CreateDialog({
           <WhichTeam is_manager={is_manager} value={team_id} onChange={setTeam} />
           <TagsInput
             label="Models"
-            description="None: every model. A star may end a name: gpt-4o*"
+            description={`${emptyModels(rules)} A star may end a name: gpt-4o*`}
             value={models}
             onChange={setModels}
           />
           <AmountInput
             label="Budget"
-            description={`The most that it may spend ${windowWords(window)}; empty: no bound of its own.`}
+            description={emptyBudget(rules, { window, currency })}
             value={budget}
             onChange={setBudget}
           />

@@ -75,15 +75,19 @@ export function Keys() {
         actions={(token) =>
           token.status === 'active' ? (
             <>
-              {(is_manager || rules?.enabled) && (
-                <Button size="compact-sm" variant="default" onClick={() => setChanging(token)}>
-                  Change
-                </Button>
-              )}
-              {is_manager && (
-                <Button size="compact-sm" variant="default" onClick={() => setRotating(token.name)}>
-                  Rotate
-                </Button>
+              {(is_manager || (rules?.enabled && token.created_by === me.user?.user_id)) && (
+                <>
+                  <Button size="compact-sm" variant="default" onClick={() => setChanging(token)}>
+                    Change
+                  </Button>
+                  <Button
+                    size="compact-sm"
+                    variant="default"
+                    onClick={() => setRotating(token.name)}
+                  >
+                    Rotate
+                  </Button>
+                </>
               )}
               <Button size="compact-sm" variant="default" onClick={() => setRevoking(token.name)}>
                 Revoke
@@ -101,7 +105,12 @@ export function Keys() {
         {...{ currency }}
       />
       <RevokeDialog name={revoking} is_own={!is_manager} onClose={() => setRevoking(undefined)} />
-      <RotateDialog name={rotating} onClose={() => setRotating(undefined)} onMade={setMade} />
+      <RotateDialog
+        name={rotating}
+        is_own={!is_manager}
+        onClose={() => setRotating(undefined)}
+        onMade={setMade}
+      />
     </Page>
   );
 }

@@ -235,6 +235,44 @@ test('a member is offered the lives that the organization allows, for each key a
   await context.close();
 });
 
+test('a member reads what an empty field gives, and draws a new value of the key that they made', async () => {
+  const rules = `/v1/organizations/${org.id}/member-keys`;
+  const allowed_models = ['gpt-4o*', 'mistral-small'];
+  const bounds = { max_budget: 2, budget_window: 'hour', allowed_models };
+  await api(org.keys.owner, 'PUT', rules, { enabled: true, max_keys: 50, ...bounds });
+  const given = { name: 'made by the owner', token_type: 'gateway', user_id: org.member.user_id };
+  await api(org.keys.owner, 'POST', '/v1/tokens', given);
+  const { page, context, complaints } = await visit(browser, { access_key: org.keys.member });
+  await page.goto('/keys');
+  await page.getByRole('button', { name: 'New key' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('None: what your organization allows, gpt-4o*, mistral-small.').waitFor();
+  await dialog.getByText('spend an hour; empty: $2.00, which your organization allows.').waitFor();
+  await dialog.getByRole('textbox', { name: 'Name' }).fill('left empty');
+  await dialog.getByRole('button', { name: 'Make the key' }).click();
+  const first = (await page.getByTestId('key').textContent()) ?? '';
+  await page.getByRole('button', { name: 'I have copied it' }).click();
+  const own = () => api<object>(org.keys.member, 'GET', '/v1/me/keys/left%20empty');
+  expect(await own()).toMatchObject(bounds);
+
+  const row = page.getByRole('row', { name: 'left empty' });
+  await row.getByRole('button', { name: 'Rotate' }).click();
+  await dialog.getByRole('combobox', { name: 'The old value ends' }).click();
+  await page.getByRole('option', { name: 'at once' }).click();
+  await dialog.getByRole('button', { name: 'Draw a new value' }).click();
+  await page.getByText('It is shown only here.').waitFor();
+  const second = (await page.getByTestId('key').textContent()) ?? '';
+  expect([/^svc_gk_/.test(second), second === first]).toEqual([true, false]);
+  await page.getByRole('button', { name: 'I have copied it' }).click();
+  // Which somebody else made for them is theirs to revoke alone.
+  const other = page.getByRole('row', { name: given.name });
+  await other.getByRole('button', { name: 'Revoke' }).waitFor();
+  expect(await other.getByRole('button').allTextContents()).not.toContain('Rotate');
+  expect(await other.getByRole('button', { name: 'Change' }).count()).toBe(0);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('what a form of a budget does not change stays as somebody else has made it meanwhile', async () => {
   const { id } = await api<{ id: string }>(org.keys.owner, 'POST', '/v1/budgets', {
     owner_type: 'organization',
