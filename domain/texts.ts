@@ -48,3 +48,8 @@ const loopback = /^(127\.\d+\.\d+\.\d+|localhost|\[::1\])$/;
 export function isLoopback(hostname: string): boolean {
   return loopback.test(hostname);
 }
+
+/** A span of time with its article: `an hour`, `a day`. */
+export function withArticle(unit: string): string {
+  return unit === 'hour' ? 'an hour' : `a ${unit}`;
+}

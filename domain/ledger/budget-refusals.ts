@@ -1,6 +1,7 @@
 import { AppError } from '../errors';
 import { decimalText } from '../money';
 import { type Db, maybe } from '../sql';
+import { withArticle } from '../texts';
 
 /** The budget that refuses a hold. Amounts are decimal text of nanos. */
 export interface RefusingBudget {
@@ -33,7 +34,7 @@ export function budgetExceeded({ currency, ...budget }: RefusingBudget): AppErro
   const when = resets_at === null ? '' : ` Repeat it after ${resets_at}, or ask for a larger one.`;
   return new AppError(
     'key_budget_exceeded',
-    `The budget of ${owners[owner_type]}${id === null ? '' : ` (${id})`} allows ${limit} ${currency} ${window === 'life' ? 'in all' : `a ${window}`}, of which ${used} are used or held: that does not cover the estimated cost.${when || more}`,
+    `The budget of ${owners[owner_type]}${id === null ? '' : ` (${id})`} allows ${limit} ${currency} ${window === 'life' ? 'in all' : withArticle(window)}, of which ${used} are used or held: that does not cover the estimated cost.${when || more}`,
     { extra: { budget } },
   );
 }

@@ -1,4 +1,4 @@
-import { cut } from '../../domain/texts';
+import { cut, withArticle } from '../../domain/texts';
 
 const family = '👨‍👩‍👧‍👦';
 const flag = '🇩🇪';
@@ -23,4 +23,13 @@ test.each([
 
 test('a long text costs no more than what is kept of it', () => {
   expect(cut('x'.repeat(10_000_000), 127)).toHaveLength(127);
+});
+
+test('a span of time has the article that is said with it', () => {
+  expect(['hour', 'minute', 'day', 'month'].map(withArticle)).toEqual([
+    'an hour',
+    'a minute',
+    'a day',
+    'a month',
+  ]);
 });

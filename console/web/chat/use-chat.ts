@@ -20,9 +20,7 @@ import * as words from './words';
 const AGAIN_MS = 2_000;
 
 /** Why a conversation does not go on. */
-interface Problem {
-  title: string;
-  words: string;
+interface Problem extends words.Said {
   /** The call that it is of, if there was one, for what it cost. */
   call_id?: string | null | undefined;
 }

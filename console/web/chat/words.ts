@@ -3,8 +3,15 @@ import type { Ending } from './message';
 
 const nothing_charged = 'Nothing was sent to the model, and nothing was charged.';
 
+/** A refusal in words, and the page on which the person can do something about it. */
+export interface Said {
+  title: string;
+  words: string;
+  way?: { to: string; label: string };
+}
+
 /** What a refusal means for the person who chats, and what they can do. */
-export function refusalWords(error: unknown): { title: string; words: string } {
+export function refusalWords(error: unknown): Said {
   if (!(error instanceof Refusal))
     return { title: 'That did not work', words: 'This is a fault of the console. Try again.' };
   const { code, message, details, retry_after_s, status } = error;
@@ -52,6 +59,13 @@ export function refusalWords(error: unknown): { title: string; words: string } {
       return {
         title: 'Too many calls at once',
         words: `${nothing_charged} Try again in ${Math.ceil(retry_after_s ?? 1)} seconds.`,
+      };
+    case 'living_keys_exceeded':
+      return {
+        title: 'You have as many keys as you may',
+        words:
+          'The chat makes a key for you while you are signed in, and your organization lets you have no more of them. Revoke one that you do not use, and open the chat again.',
+        way: { to: '/keys', label: 'To your keys' },
       };
     case 'permission_denied':
       return { title: 'You may not chat here', words: message };

@@ -2,6 +2,7 @@ import { Progress, Text } from '@mantine/core';
 import type { Answer } from '../api/client';
 import type { AnyColumn } from '../base/csv';
 import { decimalText } from '../base/decimals';
+import { windowWords } from '../fields/window-select';
 import { State } from '../parts/badge';
 import type { Column } from '../parts/data-table';
 import { Money, moneyText } from '../parts/money';
@@ -76,7 +77,7 @@ function Budget({ token, currency }: { token: Key; currency: string }) {
       <Text size="sm" className="figures">
         <Money amount={used} currency={currency} /> of{' '}
         <Money amount={token.max_budget} currency={currency} />
-        {token.budget_window ? ` a ${token.budget_window}` : ''}
+        {token.budget_window ? ` ${windowWords(token.budget_window)}` : ''}
       </Text>
       <Progress value={share} size="sm" aria-label={words} color={share >= 90 ? 'red' : 'indigo'} />
     </div>

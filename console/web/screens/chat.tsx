@@ -46,10 +46,12 @@ export function Chat() {
       </Page>
     );
   if (error && data === undefined) {
-    const { title, words } = refusalWords(error);
+    const { title, words, way } = refusalWords(error);
     return (
       <Page title="Chat">
-        <Empty title={title}>{words}</Empty>
+        <Empty title={title}>
+          {words} {way && <AppLink to={way.to}>{way.label}</AppLink>}
+        </Empty>
       </Page>
     );
   }
@@ -120,7 +122,8 @@ function Talk({ models, speaker }: { models: string[]; speaker: Speaker }) {
         {is_busy && ticket && draft === '' && <Held ticket={ticket} onStop={andOn(chat.stop)} />}
         {problem && (
           <Alert color="red" title={problem.title} role="alert">
-            {problem.words}
+            {problem.words}{' '}
+            {problem.way && <AppLink to={problem.way.to}>{problem.way.label}</AppLink>}
             {problem.call_id && (
               <Text size="sm" mt={4}>
                 <AppLink to={`/requests/${problem.call_id}`}>What it cost</AppLink>

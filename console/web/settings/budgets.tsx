@@ -6,6 +6,7 @@ import { reading, refresh } from '../api/queries';
 import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
 import { amountOf, decimalText, nanosOf } from '../base/decimals';
 import { FilterInput } from '../fields/filter-input';
+import { windowWords } from '../fields/window-select';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
@@ -159,8 +160,14 @@ function Used({ budget }: { budget: Budget }) {
   return (
     <div>
       <Text size="sm" className="figures">
-        <Money amount={used} currency={currency} /> of <Money amount={room} currency={currency} />{' '}
-        {window === 'life' ? 'in all' : `a ${window}`}
+        <Money amount={used} currency={currency} /> of <Money amount={limit} currency={currency} />{' '}
+        {windowWords(window)}
+        {raised > 0 && (
+          <>
+            {', raised once by '}
+            <Money amount={raised} currency={currency} />
+          </>
+        )}
       </Text>
       <Progress value={share} size="sm" aria-label={words} color={share >= 90 ? 'red' : 'indigo'} />
     </div>

@@ -8,6 +8,7 @@ import { reading, refresh } from '../api/queries';
 import { roundedUp } from '../base/decimals';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
+import { windowWords } from '../fields/window-select';
 import { FormModal } from '../parts/form-modal';
 import { AppLink } from '../parts/link';
 import { exactText, inputDigits, Money, moneyText } from '../parts/money';
@@ -80,11 +81,11 @@ async function deciderOf(id: string): Promise<string | null> {
 
 /** The budgets that stop a call, and how full each is. */
 export function BudgetAlerts({ ticket: { budgets = [], currency } }: { ticket: CostTicket }) {
-  return budgets.map(({ id, owner_type, used, limit, window }) => (
+  return budgets.map(({ id, owner_type, used, limit, missing, window }) => (
     <Alert key={id} color="yellow" title={`The budget of ${ownerWords(owner_type)}`}>
       <Money amount={used} currency={currency} /> of <Money amount={limit} currency={currency} />{' '}
-      {window === 'life' ? 'in all' : `a ${window}`} are used. Approving raises it once by what is
-      missing.
+      {windowWords(window)} are used. Approving raises it once by{' '}
+      <Money amount={missing} currency={currency} fw={700} is_most />, which is missing.
     </Alert>
   ));
 }

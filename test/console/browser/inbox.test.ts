@@ -131,13 +131,23 @@ test('what a budget lacks is never shown as less than it is', async () => {
       const answer = await ask(...given);
       if (!String(given[0]?.url ?? given[0]).includes('/api/tickets?') || !answer.ok) return answer;
       const { tickets, ...rest } = await answer.json();
-      const of_budget = { cause: 'budget', shortfall: 0.0199, budgets: [{ missing: 0.0301 }] };
+      const budget = { id: 'bud_1', owner_type: 'team', window: 'hour' };
+      const budgets = [{ ...budget, used: 0.3, limit: 0.3, missing: 0.0301 }];
+      const of_budget = { cause: 'budget', shortfall: 0.0199, budgets };
       const read = { ...rest, tickets: tickets.map((one) => ({ ...one, ...of_budget })) };
       return new Response(JSON.stringify(read), { status: 200, headers: answer.headers });
     };`;
   await page.addInitScript({ content });
   await page.goto('/tickets');
   await rowsOf(page).getByText('$0.04 of a budget and $0.02').waitFor();
+  await rowsOf(page).getByRole('button', { name: 'Approve' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog
+    .getByText(
+      '$0.30 of $0.30 an hour are used. Approving raises it once by $0.04, which is missing.',
+    )
+    .waitFor();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
   const [id] = await openOf(org);
   await api(org.keys.billing_admin, 'POST', `/v1/cost-tickets/${id}/deny`, { reason: 'done' });
   expect(await call).toBe(403);

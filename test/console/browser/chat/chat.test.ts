@@ -1,5 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../../support/browser';
+import { makeOrganization } from '../../../support/console/organization';
 import { api, ask, demo, visit } from '../../../support/console/visitor';
 import { pressFirst } from '../../../support/payments/sandbox';
 import { until } from '../../../support/until';
@@ -119,6 +120,22 @@ test('a member whose organization makes no keys for its members is told so', asy
   await page
     .getByText('Your organization does not let members chat with keys of their own.')
     .waitFor();
+  await context.close();
+});
+
+test('a member who has as many keys as they may is told what to do, and goes to them', async () => {
+  const org = await makeOrganization('Full of keys', 5);
+  const rules = { enabled: true, max_keys: 1 };
+  await api(org.keys.owner, 'PUT', `/v1/organizations/${org.id}/member-keys`, rules);
+  await api(org.keys.member, 'POST', '/v1/me/keys', { name: 'the only one' });
+  const { page, context } = await visit(browser, { access_key: org.keys.member });
+  await page.goto('/chat');
+  await page.getByText('You have as many keys as you may').waitFor();
+  await page.getByRole('link', { name: 'To your keys' }).click();
+  await page.getByRole('row', { name: 'the only one' }).waitFor();
+  await api(org.keys.member, 'DELETE', '/v1/me/keys/the%20only%20one');
+  await page.getByRole('link', { name: 'Chat' }).click();
+  await page.getByRole('textbox', { name: 'Message' }).waitFor();
   await context.close();
 });
 
