@@ -8,6 +8,7 @@ import * as teams from '../../domain/people/teams';
 import * as tokenChanges from '../../domain/people/token-changes';
 import * as tokenLists from '../../domain/people/token-lists';
 import * as tokens from '../../domain/people/tokens';
+import type { Db } from '../../domain/sql';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission } from '../http/access';
