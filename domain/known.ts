@@ -53,3 +53,24 @@ export async function requireKnown(
     throw new AppError('not_found', `No ${noun} was found under this id.`, { param });
   }
 }
+
+/** The refusal (404) of an organization that is none, or that has ended. */
+export function noOrganization(): AppError {
+  return new AppError('not_found', 'No organization was found under this id.', {
+    param: 'org_id',
+  });
+}
+
+/**
+ * Takes the organization's one lock, and refuses (404) one that was archived meanwhile: what is
+ * made in it would live on. Null is the platform, which never ends.
+ */
+export async function requireLiving(trx: Db, org_id: string | null): Promise<void> {
+  if (org_id === null) return;
+  const living = await maybe(
+    trx,
+    'select 1 from lock_organization(:org_id) as o where o.id is not null and o.archived_at is null',
+    { org_id },
+  );
+  if (!living) throw noOrganization();
+}

@@ -1,4 +1,5 @@
 import { isAppError, tooMany } from '../errors';
+import { requireLiving } from '../known';
 import { type ListRequest, listOf, owns, type Part } from '../lists';
 import type { Page } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
@@ -108,6 +109,7 @@ const DAILY_MAX = 7;
  */
 export async function make(trx: Db, given: NewSchedule): Promise<ExportSchedule> {
   await requireZone(trx, given.time_zone);
+  await requireLiving(trx, given.org_id);
   const first = await one<{ window_from: Date; now: Date }>(
     trx,
     `select date_trunc(:every, :from::timestamptz at time zone :time_zone) at time zone :time_zone as window_from,

@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { requireLiving } from '../known';
 import { toNanos } from '../money';
 import { type Db, many, maybe, one } from '../sql';
 import { lock } from './wallets';
@@ -74,7 +75,7 @@ export function create(
 ): Promise<Constraint> {
   requireValue(fields);
   return db.transaction(async (trx) => {
-    await lock(trx, agent.org_id);
+    await requireLiving(trx, agent.org_id);
     const { total } = await one<{ total: number }>(
       trx,
       'select count(*)::int as total from usage_constraints where agent_id = :agent_id and archived_at is null',

@@ -1,5 +1,6 @@
 import { AppError } from '../errors';
 import { newId } from '../ids';
+import { requireLiving } from '../known';
 import { owns } from '../lists';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import type { Secrets } from '../secrets';
@@ -98,6 +99,7 @@ export async function create(
   given: NewDestination & { credentials: Credentials },
 ): Promise<Destination> {
   const { credentials, ...row } = given;
+  await requireLiving(trx, row.org_id);
   await many(
     trx,
     `select pg_advisory_xact_lock(hashtext('notice_destinations'), hashtext(:owner))`,

@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { noOrganization } from '../known';
 import * as wallets from '../ledger/wallets';
 import { type Db, many, maybe, one } from '../sql';
 import { type Buyer, isOwn } from './buyer';
@@ -200,11 +201,11 @@ export async function madeUnder(
 
 /** Takes the organization's lock; its currency must still be that of the checked amount. */
 async function lockFor(trx: Db, org_id: string, currency: string): Promise<void> {
-  const { currency: present } = await one<{ currency: string }>(
-    trx,
-    'select currency from lock_organization(:org_id)',
-    { org_id },
-  );
+  const { currency: present, archived_at } = await one<{
+    currency: string;
+    archived_at: Date | null;
+  }>(trx, 'select currency, archived_at from lock_organization(:org_id)', { org_id });
+  if (archived_at) throw noOrganization();
   if (present !== currency)
     throw new AppError('unavailable', "The organization's currency has just changed. Repeat this.");
 }

@@ -1,5 +1,5 @@
 import { AppError } from '../errors';
-import * as wallets from '../ledger/wallets';
+import { requireLiving } from '../known';
 import { decimalText } from '../money';
 import { type Db, maybe, one } from '../sql';
 import { activeProvider } from './config';
@@ -46,7 +46,7 @@ export function putOrgSettings(
   given: OrgSettingsChange,
 ): Promise<OrgSettings> {
   return db.transaction(async (trx) => {
-    await wallets.lock(trx, org_id);
+    await requireLiving(trx, org_id);
     const change = Object.fromEntries(
       Object.entries(given).filter(([, value]) => value !== undefined),
     );

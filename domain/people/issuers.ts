@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { requireLiving } from '../known';
 import { type ListRequest, listOf, owns, type Part } from '../lists';
 import { type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
@@ -154,8 +155,9 @@ export function named(db: Db, issuer: string): Promise<SealedIssuer[]> {
  * same client, is the one of before: it knows its people.
  */
 export async function create(trx: Db, fields: IssuerFields): Promise<Issuer> {
-  await checkGrants(trx, fields);
   const { org_id, issuer, client_id } = fields;
+  await requireLiving(trx, org_id);
+  await checkGrants(trx, fields);
   const former = await maybe<{ id: string }>(
     trx,
     `select id from identity_issuers where issuer = :issuer and client_id = :client_id

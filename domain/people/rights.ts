@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { noOrganization } from '../known';
 import { type Db, many, maybe } from '../sql';
 import { invalidKey } from './keys';
 import { type Permission, type Role, rolePermissions } from './roles';
@@ -82,15 +83,22 @@ export async function lock<Given extends Caller>(
 
 /**
  * Takes the organization's one lock; the caller with what they may by now. Throws if their key has
- * ended, or they have left.
+ * ended, or they have left; `not_found` if the organization was archived meanwhile.
  */
 export async function lockAsNow<Given extends Caller>(
   trx: Db,
   org_id: string,
   caller: Given,
 ): Promise<Given> {
-  await many(trx, 'select from lock_organization(:org_id)', { org_id });
-  return { ...caller, scopes: await scopesNow(trx, org_id, caller) };
+  const [org] = await many<{ archived_at: Date | null }>(
+    trx,
+    'select archived_at from lock_organization(:org_id)',
+    { org_id },
+  );
+  const scopes = await scopesNow(trx, org_id, caller);
+  // Its own keys are revoked; those of the platform are not.
+  if (org?.archived_at) throw noOrganization();
+  return { ...caller, scopes };
 }
 
 async function scopesNow(trx: Db, org_id: string, caller: Caller): Promise<Permission[]> {

@@ -131,12 +131,13 @@ export async function end(trx: Db, { id, ...holder }: Holder & { id?: string }):
 
 /** Nobody signs in to an organization that is suspended. */
 async function requireActive(trx: Db, org_id: string): Promise<void> {
-  const ended = await maybe(
+  // Held until the session is there, so that an end of the organization ends it too.
+  const active = await maybe(
     trx,
-    'select 1 from organizations where id = :org_id and suspended_at is not null',
+    'select 1 from organizations where id = :org_id and suspended_at is null for share',
     { org_id },
   );
-  if (ended) throw suspended();
+  if (!active) throw suspended();
 }
 
 /**

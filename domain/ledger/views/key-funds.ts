@@ -1,4 +1,4 @@
-import { AppError } from '../../errors';
+import { noOrganization } from '../../known';
 import type { CallerBody } from '../../people/identity';
 import { type Db, many, maybe } from '../../sql';
 import { balancesFor } from '../balances';
@@ -112,10 +112,7 @@ async function keyOf(db: Db, caller: CallerBody) {
      where o.id = :org_id`,
     { key_id: null, secret_id: null, user_id: null, team_id: null, ...caller },
   );
-  if (row === undefined)
-    throw new AppError('not_found', 'No organization was found under this id.', {
-      param: 'org_id',
-    });
+  if (row === undefined) throw noOrganization();
   const { limit_nanos, remaining_nanos, ...found } = row;
   const has_life = limit_nanos !== null && remaining_nanos !== null;
   return { ...found, life: has_life ? { limit_nanos, remaining_nanos } : null };
