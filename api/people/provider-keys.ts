@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as providerKeys from '../../domain/gateways/provider-keys';
+import { requireLiving } from '../../domain/known';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import * as answers from '../answers/provider-keys';
 import * as shared from '../answers/shared';
@@ -113,6 +114,7 @@ async function make(ctx: Ctx, { org_id: of_org, ...given }: z.infer<typeof made>
   refuse(given, ['name'], 'is for keys of the platform alone');
   if (provider === undefined) throw missing('provider', 'Name the provider in the price list.');
   const is_bound = !isPlatformAdmin(principal);
+  await requireLiving(db, org_id);
   return providerKeys.create(db, secrets, { org_id, provider, key: value, terms, by, is_bound });
 }
 

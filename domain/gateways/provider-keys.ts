@@ -1,6 +1,5 @@
 import { AppError } from '../errors';
 import { newId } from '../ids';
-import { requireLiving } from '../known';
 import { type ListRequest, listOf, owns, type Part } from '../lists';
 import type { Page } from '../pages';
 import type { Secrets } from '../secrets';
@@ -89,7 +88,6 @@ export async function create(
   },
 ): Promise<ProviderKey> {
   const { org_id, provider, key, terms, by: created_by, is_bound } = given;
-  await requireLiving(trx, org_id);
   await requireProvider(trx, provider);
   const least = await leastFactor(trx, org_id);
   const { price_factor = least, own_keys = 'only' } = terms;

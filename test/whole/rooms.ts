@@ -106,14 +106,14 @@ export const domain: Record<string, string> = {
   gateways: 'errors ids lists pages secrets sql',
   shares: '',
   'stored-answers': 'errors sql',
-  people: 'digest errors lists named pages sql texts trace',
-  notices: 'digest errors ids lists pages secrets sql',
+  people: 'digest errors known lists named pages sql texts trace',
+  notices: 'digest errors ids known lists pages secrets sql',
   spend: 'errors known people sql',
   ledger:
-    'audit-events errors event-readers events ids lists money named pages people secrets sql time-zones trace',
+    'audit-events errors event-readers events ids known lists money named pages people secrets sql time-zones trace',
   prices: 'digest errors events ledger sql texts',
-  exports: 'copy-text errors events ids lists money pages people secrets sql time-zones',
-  payments: 'audit-events errors ledger lists money pages secrets sql',
+  exports: 'copy-text errors events ids known lists money pages people secrets sql time-zones',
+  payments: 'audit-events errors known ledger lists money pages secrets sql',
 };
 
 /** The rooms of the console: its pages import nothing of the rest but types that are made. */

@@ -48,7 +48,7 @@ test('a raise stays with its window through changes of window and zone', async (
      select r.org_id, r.id, r.starts_at, r.budget_window, 70000, 'ticket_1', 'user_1' from raised r`,
     { id },
   );
-  // Further from each other than any two zones that people live in: their months differ at each moment.
+  // As far from each other as zones are: their months differ at each moment.
   for (const zone of ['Pacific/Kiritimati', 'Pacific/Pago_Pago', 'UTC']) {
     await many(db, 'update organizations set time_zone = :zone where id = :org_id', {
       org_id,
