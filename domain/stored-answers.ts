@@ -93,7 +93,9 @@ export async function keep(db: Db, wanted: Claim, { status, answer }: StoredAnsw
 
 /** Gives back a claimed key whose action had no answer to keep. */
 export async function release(db: Db, wanted: Claim): Promise<void> {
-  await many(db, `delete from idempotency_keys where ${ofClaim(wanted)} and status is null`, { ...wanted });
+  await many(db, `delete from idempotency_keys where ${ofClaim(wanted)} and status is null`, {
+    ...wanted,
+  });
 }
 
 /** Forgets answers after 7 days; how many. */

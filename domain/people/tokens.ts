@@ -148,7 +148,12 @@ export function get(db: Db, org_id: string | null, id: string): Promise<Token> {
 
 /** The living key of a name, else the newest that bore it; `not_found` otherwise. */
 export function find(db: Db, org_id: string | null, name: string): Promise<Token> {
-  return one<Token>(db, `${tokenRows(org_id)} and t.name = :name ${newest}`, { org_id, name }, 'No key');
+  return one<Token>(
+    db,
+    `${tokenRows(org_id)} and t.name = :name ${newest}`,
+    { org_id, name },
+    'No key',
+  );
 }
 
 /** The same among the gateway keys that stand for a person. */
