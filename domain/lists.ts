@@ -63,14 +63,6 @@ export interface Listing {
 }
 
 /**
- * A column is of `:org_id`: of an organization, or of the platform, whose rows name none. As
- * conditions that an index answers, which `is not distinct from` is not.
- */
-export function owns(column: string, org_id: string | null): string {
-  return org_id === null ? `${column} is null` : `${column} = :org_id`;
-}
-
-/**
  * A part of a list: by its cursor, or else a page with the count of the whole. Throws 422 for a
  * cursor that is not of this very list, order and search, and for a page beside a cursor.
  */

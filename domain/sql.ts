@@ -94,6 +94,14 @@ export async function one<Row>(
   return row;
 }
 
+/**
+ * A column is of `:org_id`: of an organization, or of the platform, whose rows name none. As
+ * conditions that an index answers, which `is not distinct from` is not.
+ */
+export function owns(column: string, org_id: string | null): string {
+  return org_id === null ? `${column} is null` : `${column} = :org_id`;
+}
+
 const STEP_ROWS = 10_000;
 
 /**

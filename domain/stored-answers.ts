@@ -1,6 +1,5 @@
 import { AppError } from './errors';
-import { owns } from './lists';
-import { type Db, deleteInSteps, many, maybe, one } from './sql';
+import { type Db, deleteInSteps, many, maybe, one, owns } from './sql';
 
 /** The scope of an Idempotency-Key: its sender, the route, and the organization (null for none). */
 export interface Claim {

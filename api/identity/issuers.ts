@@ -175,7 +175,7 @@ async function update(
   const changed = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   );
-  // Locked, so that no secret is given beside a new address that was asked for before there was one.
+  // Locked, so that no secret comes beside an address that was asked for before there was one.
   const before = await issuers.lock(ctx.db, named);
   if (client_secret === undefined) requireSameOrigins(before, given);
   return withSecret(ctx, await issuers.update(ctx.db, named, changed), client_secret);

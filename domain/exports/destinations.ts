@@ -1,9 +1,9 @@
 import { AppError } from '../errors';
 import { newId } from '../ids';
-import { type ListRequest, listOf, owns, type Part } from '../lists';
+import { type ListRequest, listOf, type Part } from '../lists';
 import type { Page } from '../pages';
 import type { Secrets } from '../secrets';
-import { type Db, many, one } from '../sql';
+import { type Db, many, one, owns } from '../sql';
 
 /** A bucket that exports are written to. Its credentials are never shown. */
 export interface Destination {

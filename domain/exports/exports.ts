@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
-import { type ListRequest, listOf, owns, type Part } from '../lists';
+import { type ListRequest, listOf, type Part } from '../lists';
 import type { Page } from '../pages';
-import { type Db, many, one } from '../sql';
+import { type Db, many, one, owns } from '../sql';
 import type { KindName } from './kinds';
 import type { Sum } from './sums';
 

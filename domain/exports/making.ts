@@ -1,7 +1,6 @@
 import { AppError, tooMany } from '../errors';
 import { keptFrom } from '../events';
-import { owns } from '../lists';
-import { type Db, many, one } from '../sql';
+import { type Db, many, one, owns } from '../sql';
 import { momentIn, requireZone } from '../time-zones';
 import { requireUsable } from './destinations';
 import { type Export, type Format, get, lock, startNext } from './exports';

@@ -1,8 +1,8 @@
 import { isAppError, tooMany } from '../errors';
 import { requireLiving } from '../known';
-import { type ListRequest, listOf, owns, type Part } from '../lists';
+import { type ListRequest, listOf, type Part } from '../lists';
 import type { Page } from '../pages';
-import { type Db, many, maybe, one } from '../sql';
+import { type Db, many, maybe, one, owns } from '../sql';
 import { requireZone } from '../time-zones';
 import { type ExportStatus, type Format, lock } from './exports';
 import type { KindName } from './kinds';

@@ -1,9 +1,9 @@
 import { AppError } from '../errors';
 import { newId } from '../ids';
-import { type ListRequest, listOf, owns, type Part } from '../lists';
+import { type ListRequest, listOf, type Part } from '../lists';
 import type { Page } from '../pages';
 import type { Secrets } from '../secrets';
-import { type Db, many, maybe, one } from '../sql';
+import { type Db, many, maybe, one, owns } from '../sql';
 
 // Keys of providers that lie sealed here: those that organizations bring for their own calls, and
 // those that the platform's targets name. What their price factors do: migration 0098.

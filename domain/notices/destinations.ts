@@ -1,10 +1,9 @@
 import { AppError } from '../errors';
 import { newId } from '../ids';
 import { requireLiving } from '../known';
-import { owns } from '../lists';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import type { Secrets } from '../secrets';
-import { type Db, many, one } from '../sql';
+import { type Db, many, one, owns } from '../sql';
 import type { Channel, NoticeKind } from './kinds';
 
 /** Somebody whom an email destination writes to, once the address is confirmed. */

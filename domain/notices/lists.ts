@@ -1,6 +1,6 @@
-import { type ListRequest, listOf, owns, type Part } from '../lists';
+import { type ListRequest, listOf, type Part } from '../lists';
 import type { Page } from '../pages';
-import type { Db } from '../sql';
+import { type Db, owns } from '../sql';
 import { columns, type Message, type Notice, notice_columns } from './messages';
 
 /** Which messages; all that are given must fit. */

@@ -1,8 +1,8 @@
 import { AppError } from '../errors';
 import { requireLiving } from '../known';
-import { type ListRequest, listOf, owns, type Part } from '../lists';
+import { type ListRequest, listOf, type Part } from '../lists';
 import { type Page, type PageRequest, pageOf } from '../pages';
-import { type Db, many, maybe, one } from '../sql';
+import { type Db, many, maybe, one, owns } from '../sql';
 import { unique } from './organizations';
 import type { Role } from './roles';
 

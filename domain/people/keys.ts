@@ -1,7 +1,6 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
-import { owns } from '../lists';
-import { type Db, many } from '../sql';
+import { type Db, many, owns } from '../sql';
 
 export type TokenType = 'access' | 'gateway';
 

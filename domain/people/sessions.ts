@@ -1,5 +1,4 @@
-import { owns } from '../lists';
-import { type Db, many, maybe, one } from '../sql';
+import { type Db, many, maybe, one, owns } from '../sql';
 import { suspended } from './keys';
 import type { Permission, Role } from './roles';
 import { addSecret } from './tokens';

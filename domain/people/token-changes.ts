@@ -1,6 +1,5 @@
 import { AppError } from '../errors';
-import { owns } from '../lists';
-import { type Db, many, maybe } from '../sql';
+import { type Db, many, maybe, owns } from '../sql';
 import { freeName, nameTaken } from './keys';
 import { unique } from './organizations';
 import { get, type Token } from './tokens';

@@ -1,6 +1,6 @@
-import { type ListRequest, listOf, owns, type Part, type Search } from '../lists';
+import { type ListRequest, listOf, type Part, type Search } from '../lists';
 import type { Page } from '../pages';
-import type { Db } from '../sql';
+import { type Db, owns } from '../sql';
 import type { TokenType } from './keys';
 import { type Token, tokenColumns, tokenTable } from './tokens';
 

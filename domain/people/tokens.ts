@@ -1,7 +1,6 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
-import { owns } from '../lists';
-import { type Db, many, maybe, one } from '../sql';
+import { type Db, many, maybe, one, owns } from '../sql';
 import { freeName, nameTaken, newKey, type TokenType } from './keys';
 import { type Caller, requireMaker, requirePerson, requireRank } from './rights';
 import { type Permission, type Role, rolePermissions } from './roles';
