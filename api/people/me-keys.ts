@@ -8,7 +8,6 @@ import * as teams from '../../domain/people/teams';
 import * as tokenChanges from '../../domain/people/token-changes';
 import * as tokenLists from '../../domain/people/token-lists';
 import * as tokens from '../../domain/people/tokens';
-import type { Db } from '../../domain/sql';
 import * as answers from '../answers/people';
 import * as shared from '../answers/shared';
 import { actingOrg, member, type Principal, permission } from '../http/access';
@@ -246,26 +245,13 @@ function find({ db, principal }: Ctx, input: z.infer<typeof one>) {
   return tokens.findOwn(db, personOf(principal), input.name);
 }
 
-/** The settings and the key that the person made, which may be changed; 403 for one made for them. */
-async function ownMade(db: Db, person: Person, key_name: string) {
-  const allowed = await memberKeys.settings(db, person.org_id);
-  memberKeys.requireEnabled(allowed);
-  const token = await tokens.findOwn(db, person, key_name);
-  if (token.created_by === person.user_id) return { allowed, token };
-  throw new AppError(
-    'permission_denied',
-    'This key was made for you by somebody else, who may change it. You may revoke it.',
-    { param: 'name' },
-  );
-}
-
 async function change(
   { db, principal }: Ctx,
   { named, name: new_name, max_budget, include_cost, ...asked }: z.infer<typeof changed>,
 ) {
   const person = personOf(principal);
   await rights.lockAsNow(db, person.org_id, principal);
-  const { allowed, token } = await ownMade(db, person, named);
+  const { allowed, token } = await memberKeys.ownMade(db, person, named);
   requireFuture(asked.expires_at);
   const { expires_at, allowed_models } = asked;
   // Only what is asked for is changed, and only to what a new key could have.
@@ -301,7 +287,7 @@ async function revoke({ db, principal }: Ctx, input: z.infer<typeof one>) {
 async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
   const person = personOf(principal);
   await rights.lockAsNow(db, person.org_id, principal);
-  const { token } = await ownMade(db, person, input.name);
+  const { token } = await memberKeys.ownMade(db, person, input.name);
   const key = await tokens.rotate(db, token, input.overlap_seconds);
-  return { ...(await tokens.find(db, person.org_id, input.name)), key };
+  return { ...(await tokens.get(db, person.org_id, token.id)), key };
 }

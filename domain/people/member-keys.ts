@@ -1,6 +1,6 @@
 import { AppError } from '../errors';
 import { type Db, maybe, one } from '../sql';
-import type { NewToken, Token } from './tokens';
+import { findOwn, type NewToken, type Token } from './tokens';
 
 // The gateway keys that members make for themselves, within what their organization allows.
 
@@ -38,6 +38,26 @@ export async function settings(db: Db, org_id: string): Promise<MemberKeySetting
     { org_id },
   );
   return row ?? off;
+}
+
+/**
+ * What the organization allows, and a key that the person made, which they may change. Throws 403
+ * if members may make none, and for a key that somebody else made for them; 404 for any other.
+ */
+export async function ownMade(
+  db: Db,
+  person: { org_id: string; user_id: string },
+  name: string,
+): Promise<{ allowed: MemberKeySettings; token: Token }> {
+  const allowed = await settings(db, person.org_id);
+  requireEnabled(allowed);
+  const token = await findOwn(db, person, name);
+  if (token.created_by === person.user_id) return { allowed, token };
+  throw new AppError(
+    'permission_denied',
+    'This key was made for you by somebody else, who may change it. You may revoke it.',
+    { param: 'name' },
+  );
 }
 
 /**

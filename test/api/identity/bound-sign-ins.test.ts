@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import * as codes from '../../../domain/people/one-time-codes';
 import { rolePermissions } from '../../../domain/people/roles';
 import { many } from '../../../domain/sql';
 import { issueBy, makePerson, refusal } from '../../support/api';
@@ -140,4 +141,34 @@ test('a member has 20 sign-ins at most, and one of them may be brought again', a
   });
   const again = await world.signInAs({ sub }, { invitation: await invitation() });
   expect([again.status, again.body.user_id]).toEqual([201, member.user_id]);
+});
+
+test('a code that is sent as what it is not is told what it is, and is not used up', async () => {
+  const { api, tenant } = world;
+  const person = await makePerson(api, tenant, 'member');
+  const invitation = await invitationFor(person.user_id);
+  await many(api.db, 'delete from sign_in_tries');
+  const pasted = await api.call('post', '/v1/sessions', { body: { one_time_code: invitation } });
+  const unknown = { status: 401, code: 'invalid_credential' };
+  expect(refusal(pasted)).toEqual({ ...unknown, param: 'invitation' });
+  expect(pasted.body.error.message).toContain('is an invitation');
+  const sub = randomUUID();
+  expect((await world.signInAs({ sub }, { invitation })).body.user_id).toBe(person.user_id);
+  // Used up, it is a code like any other that is good no more.
+  const used = await api.call('post', '/v1/sessions', { body: { one_time_code: invitation } });
+  expect(refusal(used)).toEqual({ ...unknown, param: 'one_time_code' });
+  const by = { id: 'terminal', user_id: null, scopes: [] };
+  const { code } = await api.db.transaction((trx) =>
+    codes.create(trx, {
+      purpose: 'session',
+      org_id: tenant.org_id,
+      user_id: person.user_id,
+      by,
+    }),
+  );
+  const brought = await world.signInAs({ sub }, { invitation: code });
+  expect(refusal(brought)).toEqual({ ...unknown, param: 'one_time_code' });
+  await many(api.db, 'delete from sign_in_tries');
+  const kept = await api.call('post', '/v1/sessions', { body: { one_time_code: code } });
+  expect(kept.status).toBe(201);
 });

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { generateKeyPair, SignJWT } from 'jose';
 import * as members from '../../../domain/people/members';
-import * as codes from '../../../domain/people/one-time-codes';
 import { many } from '../../../domain/sql';
 import { makePerson, makeTenant, refusal } from '../../support/api';
 import { issuerFor } from '../../support/identity/provider';
@@ -186,36 +185,6 @@ test('an invitation binds an existing member, once, and later sign-ins need none
   expect(gone.status).toBe(200);
   expect((await me(bound.body.key)).status).toBe(401);
   expect((await world.signInAs({ sub })).status).toBe(403);
-});
-
-test('a code that is sent as what it is not is told what it is, and is not used up', async () => {
-  const { api, tenant } = world;
-  const person = await makePerson(api, tenant, 'member');
-  const invitation = await invitationFor(person.user_id);
-  await many(api.db, 'delete from sign_in_tries');
-  const pasted = await api.call('post', '/v1/sessions', { body: { one_time_code: invitation } });
-  const unknown = { status: 401, code: 'invalid_credential' };
-  expect(refusal(pasted)).toEqual({ ...unknown, param: 'invitation' });
-  expect(pasted.body.error.message).toContain('is an invitation');
-  const sub = randomUUID();
-  expect((await world.signInAs({ sub }, { invitation })).body.user_id).toBe(person.user_id);
-  // Used up, it is a code like any other that is good no more.
-  const used = await api.call('post', '/v1/sessions', { body: { one_time_code: invitation } });
-  expect(refusal(used)).toEqual({ ...unknown, param: 'one_time_code' });
-  const by = { id: 'terminal', user_id: null, scopes: [] };
-  const { code } = await api.db.transaction((trx) =>
-    codes.create(trx, {
-      purpose: 'session',
-      org_id: tenant.org_id,
-      user_id: person.user_id,
-      by,
-    }),
-  );
-  const brought = await world.signInAs({ sub }, { invitation: code });
-  expect(refusal(brought)).toEqual({ ...unknown, param: 'one_time_code' });
-  await many(api.db, 'delete from sign_in_tries');
-  const kept = await api.call('post', '/v1/sessions', { body: { one_time_code: code } });
-  expect(kept.status).toBe(201);
 });
 
 test('an admin invites nobody above them, and an invitation falls with the rights of its maker', async () => {

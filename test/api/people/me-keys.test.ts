@@ -71,33 +71,6 @@ test('members make no keys until their organization says so, and then their own 
   expect((await make()).status).toBe(403);
 });
 
-test('a member draws a new value of a key that they made, while their organization lets them', async () => {
-  await allow();
-  const { body: made } = await make({ max_budget: 2 });
-  const at = (name: string) => `/v1/me/keys/${encodeURIComponent(name)}/rotate`;
-  const rotate = (name: string, body: object = {}, key = person.key) =>
-    call('post', at(name), { key, body });
-  const works = async (key: string) =>
-    (await call('post', '/v1/gateway/keys/verify', { key: machine, body: { key } })).status;
-  const kept = await rotate(made.name, { overlap_seconds: 3_600 });
-  expect(kept).toMatchObject({ status: 201, body: { id: made.id, max_budget: 2 } });
-  expect([await works(made.key), await works(kept.body.key)]).toEqual([200, 200]);
-  const last = await rotate(made.name);
-  const values = [made.key, kept.body.key, last.body.key];
-  expect(await Promise.all(values.map(works))).toEqual([401, 401, 200]);
-  // Nobody else's, and none that somebody made for them.
-  const other = await makePerson({ db, call }, tenant, 'member');
-  expect((await rotate(made.name, {}, other.key)).status).toBe(404);
-  const given = { name: randomUUID(), token_type: 'gateway', user_id: person.user_id };
-  await call('post', '/v1/tokens', { key: tenant.owner_key, body: given });
-  expect(refusal(await rotate(given.name))).toMatchObject({ status: 403, param: 'name' });
-  await allow({ enabled: false });
-  expect((await rotate(made.name)).status).toBe(403);
-  await allow();
-  await call('delete', `/v1/me/keys/${made.name}`, { key: person.key });
-  expect(refusal(await rotate(made.name))).toMatchObject({ status: 409, code: 'key_not_active' });
-});
-
 test('a member says whether calls with their key tell their cost, at first and later', async () => {
   await allow();
   const told = async (key: string) =>
