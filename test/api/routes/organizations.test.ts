@@ -50,6 +50,7 @@ test('a new organization has its wallet at 0 in its currency', async () => {
     created_at: expect.any(String),
     suspended_at: null,
     suspended_for: null,
+    archived_at: null,
   });
   const { body } = await call('get', `/v1/wallets?org_id=${made.body.id}`, { key: platform });
   expect(body.wallets).toMatchObject([
