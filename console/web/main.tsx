@@ -28,8 +28,11 @@ for (const sign of ['pointerdown', 'pointermove', 'keydown', 'wheel', 'touchstar
 // once. What was typed stays in its form until then.
 onRefusal(({ status, code }, path) => {
   const is_other = code === 'browser_not_allowed';
-  if ((status === 401 || status === 426 || is_other) && path !== '/api/me')
-    void queries.invalidateQueries({ queryKey: ['/api/me'] });
+  if (status !== 401 && status !== 426 && !is_other) return;
+  const me = { queryKey: ['/api/me'] };
+  // A refusal of what that asks is its answer: asked anew for it, it would never have one.
+  if (path === '/api/me' || (path === '/api/session' && queries.isFetching(me) > 0)) return;
+  void queries.invalidateQueries(me);
 });
 
 createRoot(document.getElementById('root') as HTMLElement).render(
