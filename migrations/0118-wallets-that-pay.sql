@@ -48,24 +48,6 @@ returns wallets language sql stable as $$
   limit 1
 $$;
 
--- The wallet that pays for the call, of those that may: the named one, else the fullest. An
--- approval that only raises budgets takes what the call would have taken.
-create or replace function wallet_to_hold(t cost_tickets, p_verdict jsonb, p_need_nanos numeric,
-  p_from_id text)
-returns wallets language sql stable as $$
-  select q from wallets q
-  where q.org_id = t.org_id and q.id = coalesce(p_verdict ->> 'wallet_id', q.id)
-    and may_pay(q, t.user_id, t.team_id)
-    and (q.owner_type <> 'team' or exists (select 1 from teams o where o.id = q.owner_team_id and o.archived_at is null))
-    and (q.owner_type <> 'user' or exists (select 1 from memberships o where o.org_id = q.org_id and o.user_id = q.owner_user_id
-      and o.archived_at is null))
-    and (p_verdict ->> 'wallet_id' is not null or q.id is distinct from p_from_id
-      or free_for_verdict(q, p_verdict) >= p_need_nanos)
-  order by case when t.cause = 'budget' and free_for_verdict(q, p_verdict) >= p_need_nanos
-      then array_position(array['user', 'team', 'organization'], q.owner_type) else 4 end,
-    free_for_verdict(q, p_verdict) desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
-$$;
-
 -- Approves a ticket by the first rule of its organization that allows it, and says whether one did.
 -- The rule that names the ticket's team goes first.
 create or replace function approve_by_rule(v_org organizations, t cost_tickets)

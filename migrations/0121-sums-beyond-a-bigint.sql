@@ -109,30 +109,6 @@ begin
   perform emit_standing(b);
 end $$;
 
--- Raises each budget that has no room for a ticket's call by what is missing, once.
-create or replace function raise_budgets(t cost_tickets, p_need_nanos numeric, p_verdict jsonb)
-returns void language plpgsql as $$
-declare
-  s record;
-  b budgets;
-begin
-  for s in
-    select * from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, clock_timestamp(), '{}') q
-    where q.on_exceed = 'ticket' order by q.id
-  loop
-    select * into b from budgets q where q.id = s.id;
-    if b.ends_at <= clock_timestamp() then
-      b := begin_window(b.id, clock_timestamp());
-    end if;
-    if s.limit_nanos + s.missing_nanos > 9000000000000000000 then
-      raise exception using errcode = 'SV001', message = 'amount_too_large';
-    end if;
-    update budgets q set raised_nanos = q.raised_nanos + s.missing_nanos where q.id = b.id;
-    insert into budget_raises (org_id, budget_id, window_starts_at, budget_window, amount_nanos, cost_ticket_id, decided_by)
-    values (t.org_id, b.id, b.starts_at, b.budget_window, s.missing_nanos, t.id, p_verdict ->> 'by');
-  end loop;
-end $$;
-
 -- Decides about an excess, once: charges it to the wallet of its reservation, or drops it. Says why
 -- it did nothing; null if it did. Invariant: the reservation costs what its entries say, and its
 -- key and caps count it.
@@ -700,37 +676,4 @@ returns table(check_name text, wallet_id text, detail text) language sql stable 
     || add_spent(0, coalesce(s.spent_nanos, 0)) || ' and ' || coalesce(s.held_nanos, 0)
   from tokens k left join keys s on s.key_id = k.id
   where k.spent_nanos <> add_spent(0, coalesce(s.spent_nanos, 0)) or k.held_nanos <> coalesce(s.held_nanos, 0)
-$$;
-
--- The fifth proof: what audit_4() says, and that each budget has counted what was held and spent in
--- its windows, and was raised by what approvals say.
-create or replace function audit_5()
-returns table(check_name text, wallet_id text, detail text) language sql stable as $$
-  select * from audit_4()
-  union all
-  select 'budget_counts', null, w.budget_id || ' from ' || iso_time(w.starts_at) || ': counted ' || w.held_nanos || ' held, '
-    || w.spent_nanos || ' spent; is ' || n.held || ', ' || n.spent
-  from (
-    select b.id as budget_id, b.org_id, b.owner_id, b.starts_at, null::timestamptz as ends_at, b.held_nanos, b.spent_nanos
-    from budgets b where b.archived_at is null
-    union all
-    select b.id, b.org_id, b.owner_id, p.starts_at, p.ends_at, p.held_nanos, p.spent_nanos
-    from budget_windows p join budgets b on b.id = p.budget_id where b.archived_at is null
-  ) as w
-  cross join lateral (
-    select coalesce(sum(r.held_nanos) filter (where r.status = 'open'), 0) as held, add_spent(0, coalesce(sum(r.actual_cost_nanos), 0)) as spent
-    from reservations r
-    where r.id >= 'res_' || lpad(to_hex(floor(extract(epoch from w.starts_at - interval '1 minute') * 1000)::bigint), 12, '0')
-      and (w.ends_at is null
-        or r.id < 'res_' || lpad(to_hex(floor(extract(epoch from w.ends_at + interval '1 minute') * 1000)::bigint), 12, '0'))
-      and r.org_id = w.org_id and r.created_at >= w.starts_at and coalesce(r.created_at < w.ends_at, true)
-      and w.owner_id in (r.org_id, r.key_id, r.user_id, r.team_id)
-  ) as n
-  where (w.held_nanos, w.spent_nanos) is distinct from (n.held, n.spent)
-  union all
-  select 'budget_raises', null, b.id || ': raised by ' || b.raised_nanos || ', approvals say ' || n.raised
-  from budgets b
-  cross join lateral (select coalesce(sum(x.amount_nanos), 0) as raised from budget_raises x
-    where x.budget_id = b.id and x.window_starts_at = b.starts_at and x.budget_window = b.budget_window) as n
-  where b.raised_nanos <> n.raised
 $$;

@@ -112,32 +112,6 @@ returns wallets language sql stable as $$
     free_for_verdict(q, p_verdict) desc, array_position(array['organization', 'team', 'user'], q.owner_type) limit 1
 $$;
 
--- Raises each budget that has no room for a ticket's call by what is missing, once.
-create or replace function raise_budgets(t cost_tickets, p_need_nanos numeric, p_verdict jsonb)
-returns void language plpgsql as $$
-declare
-  s record;
-  b budgets;
-  -- A raise is of the window in which it was decided.
-  v_now timestamptz := clock_timestamp();
-begin
-  for s in
-    select * from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, p_need_nanos, v_now, '{}') q
-    where q.on_exceed = 'ticket' order by q.id
-  loop
-    select * into b from budgets q where q.id = s.id;
-    if b.ends_at <= v_now then
-      b := begin_window(b.id, v_now);
-    end if;
-    if s.limit_nanos + s.missing_nanos > 9000000000000000000 then
-      raise exception using errcode = 'SV001', message = 'amount_too_large';
-    end if;
-    update budgets q set raised_nanos = q.raised_nanos + s.missing_nanos where q.id = b.id;
-    insert into budget_raises (org_id, budget_id, window_starts_at, budget_window, amount_nanos, cost_ticket_id, decided_by, created_at)
-    values (t.org_id, b.id, b.starts_at, b.budget_window, s.missing_nanos, t.id, p_verdict ->> 'by', v_now);
-  end loop;
-end $$;
-
 -- Changes what people set of a budget. Another window begins with what was held, spent and raised in
 -- it so far; the one before is put aside, and goes on counting what becomes of its holds. A life
 -- begins with the making of the budget.

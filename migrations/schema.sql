@@ -5848,13 +5848,13 @@ create function asking_request(r reservations) returns text language sql stable 
     where t.id = r.cost_ticket_id and starts_with(r.request_id, 'ticket:' || t.id || ':')), r.request_id)
 $$;
 
--- The budgets that have no room for a ticket's call now, the one whose window ends last first; null
--- if each has.
-create function budgets_short_for(t cost_tickets, p_left jsonb)
+-- The budgets that have no room for a call, the one whose window ends last first; null if each has.
+create function budgets_short_for(p_org_id text, p_key_id text, p_user_id text, p_team_id text,
+  p_need_nanos numeric, p_left jsonb)
 returns jsonb language sql stable as $$
   select jsonb_agg(shown_budget(s.id, s.owner_type, s.owner_id, s.budget_window, s.limit_nanos, s.used_nanos, s.missing_nanos,
     s.resets_at) order by s.resets_at desc nulls first, s.id)
-  from short_budgets(t.org_id, t.key_id, t.user_id, t.team_id, t.estimated_cost_nanos, clock_timestamp(), p_left) as s
+  from short_budgets(p_org_id, p_key_id, p_user_id, p_team_id, p_need_nanos, clock_timestamp(), p_left) as s
 $$;
 
 -- What a ticket says of budgets: nothing if it is about money alone. `budget` is the one whose
@@ -5868,7 +5868,7 @@ begin
   if t.cause <> 'budget' then
     return '{}';
   end if;
-  v_short := case when t.status = 'open' then budgets_short_for(t, p_left) else t.budgets end;
+  v_short := case when t.status = 'open' then budgets_short_for(t.org_id, t.key_id, t.user_id, t.team_id, t.estimated_cost_nanos, p_left) else t.budgets end;
   return jsonb_build_object('cause', 'budget', 'budget', v_short -> 0, 'budgets', coalesce(v_short, '[]'));
 end $$;
 
@@ -5881,9 +5881,7 @@ declare
   v_id text := new_id('ticket');
   t cost_tickets;
   v_answer jsonb;
-  v_budgets jsonb := (select jsonb_agg(shown_budget(s.id, s.owner_type, s.owner_id, s.budget_window, s.limit_nanos, s.used_nanos,
-      s.missing_nanos, s.resets_at) order by s.resets_at desc nulls first, s.id)
-    from short_budgets(p_org.id, i.key_id, i.user_id, i.team_id, p_held_nanos, v_now, p_left) as s);
+  v_budgets jsonb := budgets_short_for(p_org.id, i.key_id, i.user_id, i.team_id, p_held_nanos, p_left);
   v_cause text := case when v_budgets is null then 'balance' else 'budget' end;
   -- The same bytes on another route are another request, with another cost.
   v_request text := concat_ws('#', i.request_body_hash, i.family);
@@ -5927,7 +5925,7 @@ declare
 begin
   update cost_tickets q set status = p_status, resolved_at = clock_timestamp(),
     budgets = case when q.status = 'open' and q.cause = 'budget' and p_status in ('denied', 'expired')
-      then coalesce(budgets_short_for(q, '{}'), q.budgets) else q.budgets end
+      then coalesce(budgets_short_for(q.org_id, q.key_id, q.user_id, q.team_id, q.estimated_cost_nanos, '{}'), q.budgets) else q.budgets end
   where q.id = p_ticket_id returning * into t;
   perform append_event(t.org_id, 'cost_ticket.resolved', jsonb_strip_nulls(jsonb_build_object('cost_ticket_id', t.id,
       'status', t.status, 'provider', t.provider, 'model', t.model, 'decided_by', t.decided_by,

@@ -177,10 +177,13 @@ async function listTeamMembers({ db, principal }: Ctx, input: z.infer<typeof lis
   const is_asked = with_given_left === 'true';
   if (is_asked) await requireLeading(db, at, principal, 'org:billing');
   const { rows, ...rest } = await teams.list(db, at, { q, role }, request);
-  const user_ids = is_asked ? rows.map(({ user_id }) => user_id) : [];
-  const left = await leftOfTeam(db, { ...at, user_ids });
-  const given = ({ user_id }: { user_id: string }) => (is_asked ? (left.get(user_id) ?? 0n) : null);
-  return { members: rows.map((row) => ({ ...row, given_left_nanos: given(row) })), ...rest };
+  const user_ids = rows.map(({ user_id }) => user_id);
+  const left = is_asked ? await leftOfTeam(db, { ...at, user_ids }) : undefined;
+  const given = ({ user_id }: { user_id: string }) => left && (left.get(user_id) ?? 0n);
+  return {
+    members: rows.map((row) => ({ ...row, given_left_nanos: given(row) ?? null })),
+    ...rest,
+  };
 }
 
 async function addTeamMember(

@@ -116,9 +116,10 @@ async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
   const request = { page, per_page, as_of, cursor, sort };
   const acting = await actingOrg(db, principal, org_id);
   const is_approvable = approvable === 'true';
-  const decided = await visibleTo(db, principal, acting);
-  if (mine !== 'true' && decided?.team_ids?.length === 0) throw notAllowed();
-  const seen = mine === 'true' ? { ...ownOf(principal), ...(is_approvable && decided) } : decided;
+  const is_mine = mine === 'true';
+  const decided = is_mine && !is_approvable ? null : await visibleTo(db, principal, acting);
+  if (!is_mine && decided?.team_ids?.length === 0) throw notAllowed();
+  const seen = is_mine ? { ...ownOf(principal), ...decided } : decided;
   const { user_id, team_id, agent_id } = asked;
   await requireKnown(db, acting, { user_id, team_id, agent_id });
   // With org:billing one approves all that is open.

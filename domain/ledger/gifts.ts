@@ -83,10 +83,12 @@ export async function foldUp(db: Db, org_id: string, user_id: string): Promise<v
   if (wallet !== undefined) await foldWallet(db, wallet.id);
 }
 
-async function foldWallet(db: Db, wallet_id: string): Promise<void> {
-  let entries: number;
-  do ({ entries } = await db.transaction((trx) => fold(trx, wallet_id)));
-  while (entries === STEP);
+/** Folds a wallet up to its last entry; where it stands. */
+async function foldWallet(db: Db, wallet_id: string): Promise<Folded> {
+  for (;;) {
+    const { entries, ...now } = await db.transaction((trx) => fold(trx, wallet_id));
+    if (entries < STEP) return now;
+  }
 }
 
 /** Folds the next entries of a wallet; how many those were, and where it stands. */
@@ -142,28 +144,27 @@ interface Ends {
   taker: string;
 }
 
-/**
- * What is left of what a team's wallet gave to a person's, which it may take back: what the person
- * holds for calls under way counts as spent. In a transaction.
- */
-async function givenLeft(trx: Db, { giver, taker }: Ends) {
-  let now = await fold(trx, taker);
-  while (now.entries === STEP) now = await fold(trx, taker);
-  const { reserved_nanos, currency } = await one<{ reserved_nanos: bigint; currency: string }>(
-    trx,
-    'select reserved_nanos, currency from wallets where id = :taker',
-    { taker },
-  );
-  const { lots } = without(now.lots, reserved_nanos, of(null));
-  return { left_nanos: sumOf(lots.filter(of(giver))), currency };
+/** What is left of a giver's gifts: what the person holds for calls under way counts as spent. */
+function leftOf({ lots }: Folded, giver: string, reserved_nanos: bigint): bigint {
+  return sumOf(without(lots, reserved_nanos, of(null)).lots.filter(of(giver)));
 }
 
 /**
  * Refuses (409) to take more out of a person's wallet than is left of what a team's gave to it. The
  * organization is locked.
  */
-export async function requireGiven(trx: Db, ends: Ends, amount_nanos: bigint): Promise<void> {
-  const { left_nanos: given_left_nanos, currency } = await givenLeft(trx, ends);
+export async function requireGiven(
+  trx: Db,
+  { giver, taker }: Ends,
+  amount_nanos: bigint,
+): Promise<void> {
+  const now = await foldWallet(trx, taker);
+  const { reserved_nanos, currency } = await one<{ reserved_nanos: bigint; currency: string }>(
+    trx,
+    'select reserved_nanos, currency from wallets where id = :taker',
+    { taker },
+  );
+  const given_left_nanos = leftOf(now, giver, reserved_nanos);
   if (given_left_nanos >= amount_nanos) return;
   const left =
     given_left_nanos > 0n ? `Only ${decimalText(given_left_nanos)} ${currency} is` : 'Nothing is';
@@ -179,9 +180,9 @@ export async function leftOfTeam(
   db: Db,
   at: { org_id: string; team_id: string; user_ids: readonly string[] },
 ): Promise<ReadonlyMap<string, bigint>> {
-  const given = await many<Ends & { user_id: string }>(
+  const given = await many<Ends & { user_id: string; reserved_nanos: bigint }>(
     db,
-    `select g.id as giver, w.id as taker, w.owner_user_id as user_id from wallets g
+    `select g.id as giver, w.id as taker, w.owner_user_id as user_id, w.reserved_nanos from wallets g
      join wallets w on w.org_id = g.org_id and w.owner_type = 'user' and w.owner_user_id = any(:user_ids)
      where g.org_id = :org_id and g.owner_type = 'team' and g.owner_team_id = :team_id and exists (
        select 1 from wallet_transactions t where t.wallet_id = w.id and t.transfer_id is not null and t.type = 'allocation_in'
@@ -189,10 +190,7 @@ export async function leftOfTeam(
     at,
   );
   const left = new Map<string, bigint>();
-  for (const { user_id, ...ends } of given) {
-    await foldWallet(db, ends.taker);
-    const { left_nanos } = await db.transaction((trx) => givenLeft(trx, ends));
-    left.set(user_id, left_nanos);
-  }
+  for (const { user_id, giver, taker, reserved_nanos } of given)
+    left.set(user_id, leftOf(await foldWallet(db, taker), giver, reserved_nanos));
   return left;
 }

@@ -213,7 +213,7 @@ const line = `trim_scale(t.estimated_cost_nanos / 1e9::numeric) || ' ' || t.curr
   || case when t.status = 'open' and t.cause = 'budget' then coalesce((select ', misses '
       || string_agg(trim_scale((b ->> 'missing_nanos')::numeric / 1e9) || ' ' || t.currency || ' of the budget of the '
         || case b ->> 'owner_type' when 'user' then 'person' else b ->> 'owner_type' end || ' ('
-        || case b ->> 'window' when 'life' then 'in all' else 'a ' || (b ->> 'window') end || ')', ' and ')
+        || case b ->> 'window' when 'life' then 'in all' when 'hour' then 'an hour' else 'a ' || (b ->> 'window') end || ')', ' and ')
       from jsonb_array_elements(ticket_budgets(t, '{}') -> 'budgets') as b), '') else '' end
   || case when t.status = 'open' then ', open until ' || replace(left(iso_time(t.expires_at), 16), 'T', ' ') || ' UTC'
     when t.status in ('redeemed', 'expired') then ', ' || t.status else '' end

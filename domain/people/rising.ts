@@ -12,8 +12,8 @@ import { type Permission, type Role, rolePermissions } from './roles';
 interface RoleChange {
   org_id: string;
   user_id: string;
-  /** The role that they had; null: they come back, or are new. */
-  before: Role | null;
+  /** The role that they had. */
+  before: Role;
   role: Role;
   /** The groups of which subject gave the role, if it was not given by hand. */
   by?: { issuer_id: string; subject: string };
@@ -21,9 +21,7 @@ interface RoleChange {
 
 /** True if the new role lacks a permission of the old one. It may have others in its place. */
 export function isLess({ before, role }: Pick<RoleChange, 'before' | 'role'>): boolean {
-  return (
-    before !== null && rolePermissions[before].some((one) => !rolePermissions[role].includes(one))
-  );
+  return rolePermissions[before].some((one) => !rolePermissions[role].includes(one));
 }
 
 /**
@@ -39,8 +37,7 @@ export async function followRole(
 ): Promise<EndedKeys> {
   const { before, role, ...person } = change;
   const { org_id, user_id } = person;
-  const had = before === null ? [] : rolePermissions[before];
-  const isMore = rolePermissions[role].some((one) => !had.includes(one));
+  const isMore = isLess({ before: role, role: before });
   const fallen = isLess(change)
     ? await revokeKeysOf(trx, { org_id, user_id, with_own: false }, { caller, keep_keys })
     : nothing;

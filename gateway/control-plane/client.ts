@@ -1,6 +1,6 @@
 import { createHmac, hkdfSync } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AppError } from '../../domain/errors';
+import { AppError, isAppError } from '../../domain/errors';
 import type { GatewayEvent } from '../../domain/events';
 import type * as calls from '../../domain/ledger/calls';
 import type { Metadata } from '../../domain/ledger/price-lists';
@@ -30,7 +30,7 @@ import {
 } from './configuration';
 import { inKnownWords } from './known-words';
 import { openProviderKeys, type ProviderKeys } from './provider-keys';
-import { away, refusedCall, toError, UncertainRefusal } from './refusals';
+import { away, notTheirKey, refusedCall, toError, UncertainRefusal } from './refusals';
 import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
 import { createSettlements, type OnSettled, type Settlements } from './settlements';
 import { Spool } from './spool';
@@ -192,9 +192,11 @@ async function unaskedPerson(
   log: Logger,
   { org_id, subject, key_id }: PersonBody,
 ): Promise<Wire<Person>> {
-  const key = key_id === undefined ? null : await verify(batches, log, { org_id, key_id });
-  if (key !== null && key.user_id !== subject)
-    throw new AppError('permission_denied', 'The key that is named is none of this person.');
+  if (key_id === undefined) return { user_id: subject, org_id, key: null };
+  const key = await verify(batches, log, { org_id, key_id }).catch((error) => {
+    throw isAppError(error) && error.code === 'invalid_credential' ? notTheirKey() : error;
+  });
+  if (key.user_id !== subject) throw notTheirKey();
   return { user_id: subject, org_id, key };
 }
 

@@ -64,3 +64,11 @@ export function away(): AppError {
     { retry_after: 2 },
   );
 }
+
+/** The refusal (403) of an assertion that names a key which is not a living one of its person. */
+export function notTheirKey(): AppError {
+  return new AppError(
+    'permission_denied',
+    'The claim "kt_key_id" of this assertion names no living gateway key of its person.',
+  );
+}

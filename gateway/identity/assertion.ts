@@ -65,13 +65,6 @@ async function identityOf(from: From, jwt: string): Promise<Answer> {
   return { identity, ...rememberedUntil(exp * 1_000) };
 }
 
-/** The refusal (403) of an assertion that names a key which is not a living one of its person. */
-export function notTheirKey(): AppError {
-  return forbidden(
-    'The claim "kt_key_id" of this assertion names no living gateway key of its person.',
-  );
-}
-
 function forbidden(message: string): AppError {
   return new AppError('permission_denied', message);
 }

@@ -1,6 +1,6 @@
 import { AppError, isAppError } from '../../domain/errors';
 import type { Addressed, Begun, Identified } from '../call/call';
-import { notTheirKey } from '../identity/assertion';
+import { notTheirKey } from '../control-plane/refusals';
 
 /** The stage that says who calls, before anything else of the request is looked at. */
 export async function identify(call: Addressed): Promise<Identified> {

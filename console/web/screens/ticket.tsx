@@ -4,6 +4,7 @@ import { useParams } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
+import { windowWords } from '../fields/window-select';
 import { CopyId } from '../parts/copy-id';
 import { AppLink, LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
@@ -165,8 +166,7 @@ function closedBudgets({ status, budgets = [], currency }: CostTicket): [string,
   const lines = budgets.map(({ id, owner_type, window, limit, missing, raised }) => (
     <Text key={id}>
       of {ownerWords(owner_type)}, <Money amount={limit} currency={currency} />{' '}
-      {window === 'life' ? 'in all' : `a ${window}`}:{' '}
-      {raised === undefined ? 'missed ' : 'raised by '}
+      {windowWords(window)}: {raised === undefined ? 'missed ' : 'raised by '}
       <Money amount={raised ?? missing} currency={currency} is_most />
     </Text>
   ));
