@@ -575,28 +575,9 @@ returns setof text language sql stable as $$
   ) as x (holder) where t.id = p_id and x.holder is not null
 $$;
 
--- Who may hold the access keys and sessions that stand for a person, or sign in as them by a
--- subject (but for p_except): for each of these, by its id, those that made, renewed or bound it,
--- and those that did so with what these have.
-create function holders_for(p_org_id text, p_user_id text, p_except text)
-returns table(id text, holder text) language sql stable as $$
-  with recursive up (id, holder) as (
-    select t.id, x.holder from tokens t cross join lateral token_holders(t.id, p_except) as x (holder)
-    where t.org_id = p_org_id and t.user_id = p_user_id and t.token_type = 'access' and t.revoked_at is null
-    union
-    select i.id, x.holder from identities i cross join lateral (values (i.created_by), (i.created_with)) as x (holder)
-    where i.org_id = p_org_id and i.user_id = p_user_id and i.id is distinct from p_except and x.holder is not null
-    union
-    select u.id, x.holder from up u join tokens k on k.id = u.holder and k.org_id = p_org_id
-    cross join lateral token_holders(k.id, p_except) as x (holder)
-  )
-  select u.id, u.holder from up u
-$$;
-
--- The keys and sessions of an organization that a person, or the holder of a key, may hold, but for
--- those that only stand for the person: what they made or renewed, sessions by subjects that they
--- bound (but for p_except), and what was made with any of these. Those of the platform have no
--- organization: each is asked for by a condition that an index answers.
+-- The keys that a person may hold are looked up one by one, whatever PostgreSQL takes their count
+-- for: from statistics that were made between two inserts it joined them with all keys of all
+-- organizations.
 create function keys_held_by_2(p_org_id text, p_by text, p_except text default null)
 returns setof text language sql stable as $$
   with recursive held (id) as (
@@ -610,8 +591,9 @@ returns setof text language sql stable as $$
     union
     select t.id from tokens t where t.org_id = p_org_id and t.bound_with = p_by and t.identity_id is distinct from p_except
     union
-    select t.id from token_secrets s join tokens t on t.id = s.token_id and t.org_id is not distinct from p_org_id
+    select s.token_id from token_secrets s
     where (s.issued_to = p_by or s.issued_with = p_by) and coalesce(s.expires_at > clock_timestamp(), true)
+      and exists (select 1 from tokens t where t.id = s.token_id and t.org_id is not distinct from p_org_id offset 0)
     union
     select x.id from held h cross join lateral (
       select t.id from tokens t where t.made_with = h.id
@@ -621,7 +603,27 @@ returns setof text language sql stable as $$
       select s.token_id from token_secrets s where s.issued_with = h.id and coalesce(s.expires_at > clock_timestamp(), true)
     ) as x
   )
-  select t.id from held h join tokens t on t.id = h.id and t.org_id is not distinct from p_org_id
+  select h.id from held h
+  where exists (select 1 from tokens t where t.id = h.id and t.org_id is not distinct from p_org_id offset 0)
+$$;
+
+-- Who may hold the access keys and sessions that stand for a person, or sign in as them by a
+-- subject (but for p_except): for each of these, by its id, those that made, renewed or bound it,
+-- and those that did so with what these have.
+create function holders_for(p_org_id text, p_user_id text, p_except text)
+returns table(id text, holder text) language sql stable as $$
+  with recursive up (id, holder) as (
+    select t.id, x.holder from tokens t cross join lateral token_holders(t.id, p_except) as x (holder)
+    where t.org_id = p_org_id and t.user_id = p_user_id and t.token_type = 'access' and t.revoked_at is null
+    union
+    select i.id, x.holder from identities i cross join lateral (values (i.created_by), (i.created_with)) as x (holder)
+    where i.org_id = p_org_id and i.user_id = p_user_id and i.id is distinct from p_except and x.holder is not null
+    union
+    select u.id, x.holder from up u
+    cross join lateral (select t.id from tokens t where t.id = u.holder and t.org_id = p_org_id offset 0) as k
+    cross join lateral token_holders(k.id, p_except) as x (holder)
+  )
+  select u.id, u.holder from up u
 $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -5487,34 +5489,6 @@ returns boolean language sql immutable as $$
     or (w.owner_type = 'user' and w.owner_user_id = p_user_id)
 $$;
 
--- A ticket as people and gateways see it: what is missing in each wallet that may pay. `p_left`
--- holds balances that a batch has changed but not yet written. The fullest wallet gives the ticket
--- its balance; ties go to the organization.
-create function ticket_answer(t cost_tickets, p_left jsonb)
-returns jsonb language sql stable as $$
-  with cascade as (
-    select w.id, w.owner_type, coalesce((p_left ->> w.id)::bigint, w.balance_nanos) as balance_nanos,
-      array_position(array['user', 'team', 'organization'], w.owner_type) as place
-    from wallets w
-    where w.org_id = t.org_id and may_pay(w, t.user_id, t.team_id)
-  ), short as (
-    select c.*, case when t.status = 'open' then greatest(t.estimated_cost_nanos::numeric - c.balance_nanos, 0) else 0 end
-      as shortfall_nanos
-    from cascade c
-  ), fullest as (
-    select * from short s order by s.balance_nanos desc, s.place desc limit 1
-  )
-  select jsonb_build_object('id', t.id,
-    'status', case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end,
-    'provider', t.provider, 'model', t.model, 'estimated_cost_nanos', t.estimated_cost_nanos::text,
-    'balance_nanos', f.balance_nanos::text, 'shortfall_nanos', f.shortfall_nanos::text, 'currency', t.currency,
-    'wallet_owner_type', f.owner_type, 'wallets', (
-      select jsonb_agg(jsonb_build_object('wallet_id', s.id, 'owner_type', s.owner_type, 'balance_nanos',
-        s.balance_nanos::text, 'shortfall_nanos', s.shortfall_nanos::text) order by s.place) from short s),
-    'created_at', iso_time(t.created_at), 'expires_at', iso_time(t.expires_at)) || ticket_budgets(t, p_left)
-  from fullest f
-$$;
-
 -- The wallet that an approval moves money from; none if it credits. A team admin's is the team's,
 -- whatever they name.
 create function approval_source(t cost_tickets, p_verdict jsonb, p_is_transfer boolean)
@@ -5975,6 +5949,38 @@ begin
     from jsonb_array_elements(v_raised) as e)
   where q.id = t.id and v_raised <> '[]';
 end $$;
+
+-- What is missing in each wallet that may pay for a ticket's call. `p_left` holds balances that a
+-- batch has changed but not yet written. The fullest wallet gives the ticket its balance; ties go
+-- to the organization.
+create function ticket_wallets(t cost_tickets, p_left jsonb)
+returns table(balance_nanos text, shortfall_nanos text, wallet_owner_type text, wallets jsonb)
+  language sql stable as $$
+  select (array_agg(s.balance_nanos order by s.balance_nanos desc, s.place desc))[1]::text,
+    (array_agg(s.shortfall_nanos order by s.balance_nanos desc, s.place desc))[1]::text,
+    (array_agg(s.owner_type order by s.balance_nanos desc, s.place desc))[1],
+    jsonb_agg(jsonb_build_object('wallet_id', s.id, 'owner_type', s.owner_type, 'balance_nanos', s.balance_nanos::text,
+      'shortfall_nanos', s.shortfall_nanos::text) order by s.place)
+  from (
+    select c.*, case when t.status = 'open' then greatest(t.estimated_cost_nanos::numeric - c.balance_nanos, 0) else 0 end
+      as shortfall_nanos
+    from (
+      select w.id, w.owner_type, coalesce((p_left ->> w.id)::bigint, w.balance_nanos) as balance_nanos,
+        array_position(array['user', 'team', 'organization'], w.owner_type) as place
+      from wallets w where w.org_id = t.org_id and may_pay(w, t.user_id, t.team_id)) as c) as s
+$$;
+
+-- A ticket as gateways see it.
+create function ticket_answer(t cost_tickets, p_left jsonb)
+returns jsonb language sql stable as $$
+  select jsonb_build_object('id', t.id, 'status',
+    case when t.status in ('open', 'approved') and t.expires_at <= clock_timestamp() then 'expired' else t.status end,
+    'provider', t.provider, 'model', t.model,
+    'estimated_cost_nanos', t.estimated_cost_nanos::text, 'balance_nanos', w.balance_nanos, 'shortfall_nanos', w.shortfall_nanos,
+    'currency', t.currency, 'wallet_owner_type', w.wallet_owner_type, 'wallets', w.wallets, 'created_at', iso_time(t.created_at),
+    'expires_at', iso_time(t.expires_at)) || ticket_budgets(t, p_left)
+  from ticket_wallets(t, p_left) as w
+$$;
 
 ----------------------------------------------------------------------------------------------------
 -- Payments

@@ -16,15 +16,24 @@ export async function until(
   }
 }
 
+interface Answered {
+  status: number;
+  headers: Record<string, string | string[] | undefined>;
+}
+
+/** True for an answer that says when to come back. */
+export function isBusy({ status, headers }: Answered): boolean {
+  return status === 503 && headers['retry-after'] !== undefined;
+}
+
 /** The answer to a call that is repeated for as long as it is 503 and says when to come back. */
-export async function repeated<
-  Answer extends { status: number; headers: Record<string, string | string[] | undefined> },
->(ask: () => Promise<Answer>): Promise<Answer> {
+export async function repeated<Answer extends Answered>(
+  ask: () => Promise<Answer>,
+): Promise<Answer> {
   let answer = await ask();
-  const isBusy = () => answer.status === 503 && answer.headers['retry-after'] !== undefined;
   await until(async () => {
-    if (isBusy()) answer = await ask();
-    return !isBusy();
+    if (isBusy(answer)) answer = await ask();
+    return !isBusy(answer);
   }).catch(() => undefined);
   return answer;
 }

@@ -11,8 +11,8 @@ import {
 } from '../support/payments/processes';
 import {
   type Checkout,
-  confirm,
   confirmedAs,
+  confirmOnce,
   createCheckout,
   makeBuyer,
   pay,
@@ -134,7 +134,7 @@ async function reach({
     call === 'create'
       ? create(tenant.member_key)
       : call === 'confirm'
-        ? confirm(world, tenant, payment.checkout as Checkout)
+        ? confirmOnce(world, tenant, payment.checkout as Checkout)
         : refund(payment.checkout as Checkout);
   // The client may get no answer: the kill comes first.
   asked.catch(() => undefined);

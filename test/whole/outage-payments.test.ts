@@ -10,8 +10,8 @@ import {
 } from '../support/payments/processes';
 import {
   type Checkout,
-  confirm,
   confirmedAs,
+  confirmOnce,
   createCheckout,
   makeBuyer,
   pay,
@@ -102,7 +102,7 @@ test.each([
     const key = randomUUID();
     await Promise.all([
       expectAway(() => create(starter, key)),
-      expectAway(() => confirm(world, confirmer, untold)),
+      expectAway(() => confirmOnce(world, confirmer, untold)),
       expectAway(() => refund(spent)),
     ]);
     await pay(told);
@@ -120,7 +120,10 @@ test.each([
     await comeBack();
     await reaches(payer, told, 'completed');
     await reaches(refunder, spent, 'refunded');
-    await until(async () => (await confirm(world, confirmer, untold)).status === 200, RECOVERY_MS);
+    await until(
+      async () => (await confirmOnce(world, confirmer, untold)).status === 200,
+      RECOVERY_MS,
+    );
     await reaches(confirmer, untold, 'completed');
     expect(await entriesOf(payer)).toEqual([{ type: 'credit', amount: 1 }, credit]);
     expect(await entriesOf(confirmer)).toEqual([credit]);
@@ -169,7 +172,7 @@ test('with its store deleted, sessions and refunds at every step get their workf
   await silence(taken);
   await pay(taken);
   await world.stall(captured.org_id, 'completed');
-  confirm(world, captured, taken).catch(() => undefined);
+  confirmOnce(world, captured, taken).catch(() => undefined);
   await until(async () => (await stalledCount(db)) === 1);
   // created, without an order: the provider makes none.
   await sandbox.fault({ on: 'create', answer: 'error', times: 4, work: false });
@@ -198,7 +201,7 @@ test('with its store deleted, sessions and refunds at every step get their workf
   await sandbox.act(slow.provider_session_token, 'complete-pending');
   // Temporal has only just come back: the first question may still be told to repeat itself.
   await until(
-    async () => (await confirm(world, pending, slow)).body.status === 'completed',
+    async () => (await confirmOnce(world, pending, slow)).body.status === 'completed',
     RECOVERY_MS,
   );
   await pay(open);

@@ -6,7 +6,7 @@ import { many } from '../../domain/sql';
 import type { Tenant } from '../support/api';
 import {
   type Checkout,
-  confirm,
+  confirmOnce,
   createCheckout,
   makeBuyer,
   openPaymentWorld,
@@ -88,7 +88,7 @@ async function happen(random: Random, story: Story): Promise<void> {
     const { status } = await sandbox.act(order, action, amount);
     done.push(`${action} ${status}`);
   } else if (chance < 0.8) {
-    const { status, body } = await confirm(world, tenant, checkout);
+    const { status, body } = await confirmOnce(world, tenant, checkout);
     done.push(`confirm ${status} ${body.status}`);
   } else if (chance < 0.9) {
     const body = { payment_session_id: id, reason: 'chaos', allow_negative: true };

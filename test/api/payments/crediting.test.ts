@@ -1,6 +1,6 @@
 import { providerNames } from '../../../domain/payments/currencies';
 import { many } from '../../../domain/sql';
-import { type Answer, refusal, type Tenant } from '../../support/api';
+import { refusal, type Tenant } from '../../support/api';
 import {
   type Checkout,
   confirm,
@@ -86,21 +86,13 @@ test.each(providerNames)(
     await sandbox.fault({ on: 'webhook', order, times: 4, duplicates: 19 });
     const [, ...answers] = await Promise.all([
       pay(checkout),
-      ...Array.from({ length: 5 }, () => confirmed(checkout)),
+      ...Array.from({ length: 5 }, () => confirm(world, tenant, checkout)),
     ]);
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 200]);
     await until(async () => (await sessionOf(world, tenant, checkout)).status === 'completed');
     expect(await entriesOf(checkout)).toEqual(credited);
   },
 );
-
-/** The answer to a confirm, repeated while it says that Temporal was not in time. */
-async function confirmed(checkout: Checkout): Promise<Answer> {
-  let answer = await confirm(world, tenant, checkout);
-  for (let tries = 0; answer.status === 503 && tries < 10; tries += 1)
-    answer = await confirm(world, tenant, checkout);
-  return answer;
-}
 
 test('with the webhook lost and the page closed, the reconciler alone completes', async () => {
   const checkout = await createCheckout(world, tenant);

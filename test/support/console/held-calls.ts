@@ -1,8 +1,10 @@
+import { until } from '../until';
 import { api, demo } from './visitor';
 
 export interface Wallet {
   wallet_id: string;
   balance: number;
+  reserved: number;
   owner_type: string;
   owner_team_id: string | null;
   owner_user_id: string | null;
@@ -30,8 +32,12 @@ export async function refill(): Promise<void> {
   }
 }
 
-/** Puts all money aside, where no call draws on it, so that the next call waits. */
+/**
+ * Puts all money aside, where no call draws on it, so that the next call waits. First all calls
+ * before it are settled: what one of them holds too much would come back and pay for the next.
+ */
 export async function drain(): Promise<void> {
+  await until(async () => (await wallets()).every(({ reserved }) => reserved === 0));
   await refill();
   const { keys, savings_team_id: team_id } = demo();
   const body = { team_id, amount: (await bank()).balance };
