@@ -16,6 +16,7 @@ import * as cancellation from '../domain/payments/cancellation';
 import * as paymentEvents from '../domain/payments/events';
 import * as refunds from '../domain/payments/refunds';
 import * as paymentSteps from '../domain/payments/steps';
+import * as groupGrants from '../domain/people/group-grants';
 import { check } from '../domain/prices/check';
 import { servedBy } from '../domain/prices/served';
 import { isFault } from '../domain/prices/told-costs';
@@ -143,6 +144,7 @@ async function forgetOld(db: Db): Promise<number> {
     await budgetUpkeep.keep(db),
     await storedIds.forget(db),
     await paymentEvents.forget(db),
+    await groupGrants.takeBackLeft(db),
   ];
   return forgotten.reduce((sum, count) => sum + count, 0);
 }

@@ -110,6 +110,10 @@ create index memberships_by_name on memberships (org_id, lower(name), user_id)
 where archived_at is null;
 create index memberships_created on memberships (org_id, created_at, user_id)
 where archived_at is null;
+-- What the groups of an identity provider gave is found by the provider, however many people its
+-- organization has.
+create index memberships_granted on memberships (granted_by, user_id)
+where granted_by is not null;
 create index memberships_user on memberships (user_id) where archived_at is null;
 create index memberships_words on memberships using gin (search_words(org_id, array[name, email],
   array['role ' || role])) with (fastupdate=off)
@@ -141,6 +145,8 @@ create table team_members (
 -- Which teams somebody leads is asked for whatever they do without a permission of their own.
 create index team_members_admin on team_members (user_id) where role = 'admin';
 create index team_members_created on team_members (team_id, created_at, user_id);
+create index team_members_granted on team_members (granted_by, user_id)
+where granted_by is not null;
 create index team_members_user on team_members (user_id);
 
 create table agents (

@@ -2,11 +2,13 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as groupGrants from '../../domain/people/group-grants';
 import * as issuers from '../../domain/people/issuers';
+import { withRetry } from '../../domain/sql';
 import { isLoopback } from '../../domain/texts';
 import { isClosed } from '../../runtime/outgoing';
 import * as answers from '../answers/identity';
 import * as shared from '../answers/shared';
 import { actingOrg, open, platformAdmin } from '../http/access';
+import { inName } from '../http/acting';
 import { id, ledgerPage, listParts, name, search } from '../http/fields';
 import { secretOwner } from '../http/id-tokens';
 import { type Ctx, route } from '../http/route';
@@ -127,6 +129,7 @@ export const issuerRoutes = [
     input: one,
     handler: archive,
     is_recorded: true,
+    is_run_once: true,
     summary:
       'Take an identity provider out: its sessions end, and what its groups gave goes with its keys.',
     answer: shared.nothing,
@@ -219,7 +222,9 @@ async function withSecret(
   return shown;
 }
 
-async function archive({ db }: Ctx, { id: named }: z.infer<typeof one>) {
-  await groupGrants.takeBack(db, await issuers.get(db, named));
-  await issuers.archive(db, named);
+async function archive(ctx: Ctx, { id: named }: z.infer<typeof one>) {
+  // Once it is out nobody is given anything, and what is left can be taken back step by step.
+  if (!(await groupGrants.isUnfinished(ctx.db, named)))
+    await withRetry(() => inName(ctx, (trx) => issuers.archive(trx, named)));
+  await groupGrants.takeBack(named, (step) => withRetry(() => inName(ctx, step)));
 }

@@ -1,4 +1,5 @@
-import { type Db, many, maybe } from '../sql';
+import { actAs } from '../audit-events';
+import { type Db, many, maybe, one, withRetry } from '../sql';
 import type { GroupGrant, Issuer } from './issuers';
 import { followRole } from './rising';
 import { type Role, rolePermissions } from './roles';
@@ -14,6 +15,8 @@ interface Subject {
   subject: string;
 }
 
+type Granting = Pick<Issuer, 'id' | 'group_grants'>;
+
 /** A role of many groups is the first of these that one of them gives. */
 const roles = ['admin', 'billing_admin', 'member'] as const;
 
@@ -23,7 +26,7 @@ const roles = ['admin', 'billing_admin', 'member'] as const;
  */
 export async function applyGroups(
   trx: Db,
-  issuer: Issuer,
+  issuer: Granting,
   { groups, ...person }: Subject & { groups: ReadonlySet<string> },
 ): Promise<void> {
   const grants = issuer.group_grants.filter(({ group }) => groups.has(group));
@@ -32,28 +35,88 @@ export async function applyGroups(
   await applyRole(trx, issuer, person, role);
 }
 
+/** So many people lose in one transaction what they were given: calls wait for its lock. */
+const STEP = 10;
+
+// Who has something of an issuer's groups. An owner keeps what a group had given before.
+const holders = `select m.user_id from memberships m
+  where m.granted_by = i.id and m.org_id = i.org_id and m.archived_at is null and m.role <> 'owner'
+  union select q.user_id from team_members q join teams t on t.id = q.team_id
+  where q.granted_by = i.id and t.org_id = i.org_id`;
+
+/** Removed issuers, of which somebody still has something. */
+const unfinished = `from identity_issuers i where i.archived_at is not null and exists (${holders})`;
+
+/** True for an issuer that was removed before all that its groups gave was taken back. */
+export async function isUnfinished(db: Db, issuer_id: string): Promise<boolean> {
+  return (
+    (await maybe(db, `select 1 ${unfinished} and i.id = :issuer_id`, { issuer_id })) !== undefined
+  );
+}
+
 /**
- * Takes back all that the groups of an issuer gave, with the keys that came of it. Locks the
- * issuer's organization.
+ * Takes back all that the groups of a removed issuer gave, with the keys that came of it: a few
+ * people at a time, each time under the lock of the organization. `inStep` runs a transaction.
  */
-export async function takeBack(trx: Db, issuer: Issuer): Promise<void> {
-  const { id: issuer_id, org_id } = issuer;
-  if (org_id === null) return;
+export async function takeBack(
+  issuer_id: string,
+  inStep: (step: (trx: Db) => Promise<string | null>) => Promise<string | null>,
+): Promise<void> {
+  let after: string | null = '';
+  while (after !== null) {
+    const from: string = after;
+    after = await inStep((trx) => takeBackSome(trx, issuer_id, from));
+  }
+}
+
+/** The last of the people of one step, by id; null if there are none, or the issuer is back. */
+async function takeBackSome(trx: Db, issuer_id: string, after: string): Promise<string | null> {
+  const { org_id } = await one<{ org_id: string | null }>(
+    trx,
+    'select org_id from identity_issuers where id = :issuer_id',
+    { issuer_id },
+  );
+  if (org_id === null) return null;
   await many(trx, 'select from lock_organization(:org_id)', { org_id });
+  const removed = await maybe(
+    trx,
+    'select 1 from identity_issuers where id = :issuer_id and archived_at is not null for share',
+    { issuer_id },
+  );
+  if (removed === undefined) return null;
   const people = await many<{ user_id: string }>(
     trx,
-    `select user_id from memberships where org_id = :org_id and granted_by = :issuer_id
-     union select q.user_id from team_members q join teams t on t.id = q.team_id
-     where t.org_id = :org_id and q.granted_by = :issuer_id order by user_id`,
-    { org_id, issuer_id },
+    `select h.user_id from identity_issuers i cross join lateral (${holders}) as h
+     where i.id = :issuer_id and h.user_id > :after order by h.user_id limit :limit`,
+    { issuer_id, after, limit: STEP },
   );
   for (const { user_id } of people)
-    await applyGroups(trx, issuer, { org_id, user_id, subject: '', groups: new Set() });
+    await applyGroups(
+      trx,
+      { id: issuer_id, group_grants: [] },
+      { org_id, user_id, subject: '', groups: new Set() },
+    );
+  return people.at(-1)?.user_id ?? null;
+}
+
+/** Goes on with what a removal left when its process ended; how many issuers those were. */
+export async function takeBackLeft(db: Db): Promise<number> {
+  const left = await many<{ id: string }>(db, `select i.id ${unfinished} limit 10`);
+  for (const { id } of left)
+    await takeBack(id, (step) =>
+      withRetry(() =>
+        db.transaction(async (trx) => {
+          await actAs(trx, { actor: id });
+          return step(trx);
+        }),
+      ),
+    );
+  return left.length;
 }
 
 async function applyTeams(
   trx: Db,
-  { id: issuer_id }: Issuer,
+  { id: issuer_id }: Pick<Granting, 'id'>,
   { subject, ...person }: Subject,
   grants: readonly GroupGrant[],
 ): Promise<void> {
@@ -77,7 +140,7 @@ async function applyTeams(
 
 async function applyRole(
   trx: Db,
-  { id: issuer_id }: Issuer,
+  { id: issuer_id }: Pick<Granting, 'id'>,
   { subject, ...person }: Subject,
   wanted: Role | undefined,
 ): Promise<void> {

@@ -225,7 +225,10 @@ export async function setCredentials(
   });
 }
 
-/** Ends an issuer, and in the same transaction the sessions that came from it. */
+/**
+ * Ends an issuer, and in the same transaction the sessions that came from it. What its groups gave
+ * is taken back afterwards, by `takeBack`.
+ */
 export async function archive(trx: Db, id: string): Promise<void> {
   await lock(trx, id);
   await many(
