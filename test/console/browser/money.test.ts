@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
-import { bank, call, drain, refill } from '../../support/console/held-calls';
+import { bank, call, drain, refill, whileHeld } from '../../support/console/held-calls';
 import { api, demo, picture, visit } from '../../support/console/visitor';
 import { pressFirst } from '../../support/payments/sandbox';
 import { until } from '../../support/until';
@@ -74,7 +74,7 @@ describe('a call that no wallet covers', () => {
       await page.getByRole('heading', { name: /^Wallet of/ }).waitFor();
       await look('wallet');
       await page.goBack();
-      await page.getByRole('button', { name: 'Deny' }).click();
+      await whileHeld(held, page.getByRole('button', { name: 'Deny' }).click());
       await page.getByLabel('Reason').waitFor();
       await look('ticket-deny');
       await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
