@@ -1,5 +1,5 @@
 import { writeFile as writeText } from 'node:fs/promises';
-import { AppError, isErrorCode } from '../domain/errors';
+import { AppError, isAppError, isErrorCode } from '../domain/errors';
 import * as exports from '../domain/exports/exports';
 import { columnsOf } from '../domain/exports/kinds';
 import { fileName, folderOf, manifestText } from '../domain/exports/manifest';
@@ -63,7 +63,8 @@ export function createExportSteps(
     /** Writes a file, unless it is written or its export has ended. */
     async writeExportPart({ export_id, n }: Ref & { n: number }, life: Life) {
       const part = await steps.partOf(db, export_id, n);
-      if (part !== undefined) await writeFile(db, targetOf, part, life);
+      if (part !== undefined)
+        await withTrouble(db, export_id, () => writeFile(db, targetOf, part, life));
       return progressOf(db, export_id);
     },
 
@@ -71,8 +72,10 @@ export function createExportSteps(
     async finishExport({ export_id }: Ref, life: Life): Promise<ExportProgress> {
       const { status } = await steps.placeOf(db, export_id);
       if (status === 'running') {
-        await writeManifest(db, targetOf, export_id, life);
-        await tidy(db, targetOf, export_id, life.signal);
+        await withTrouble(db, export_id, async () => {
+          await writeManifest(db, targetOf, export_id, life);
+          await tidy(db, targetOf, export_id, life.signal);
+        });
         await withRetry(() => steps.complete(db, export_id));
       }
       return progressOf(db, export_id);
@@ -128,6 +131,17 @@ export function createExportSteps(
 async function progressOf(db: Db, export_id: string): Promise<ExportProgress> {
   const { status } = await exports.get(db, export_id, undefined);
   return { status, summary: await exports.summary(db, export_id) };
+}
+
+/** Runs a step, and says on its export what it met if it is to be tried again. */
+async function withTrouble(db: Db, export_id: string, run: () => Promise<void>): Promise<void> {
+  try {
+    await run();
+  } catch (error) {
+    if (isAppError(error) && error.code !== 'internal_error')
+      await steps.trouble(db, export_id, error);
+    throw error;
+  }
 }
 
 async function writeFile(db: Db, targetOf: TargetOf, part: Part, life: Life): Promise<void> {

@@ -45,7 +45,7 @@ const members = {
   started_at: time.nullable(),
   ended_at: time.nullable(),
   expires_at: time.nullable().describe('Its files are deleted then.'),
-  error_code: z.string().nullable(),
+  error_code: z.string().nullable().describe('Of one that runs: what its last try met.'),
   error_message: z.string().nullable(),
 } satisfies Members<Wire<Export>>;
 

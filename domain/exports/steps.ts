@@ -75,7 +75,8 @@ export async function written(
   const recorded = await many(
     db,
     `with running as (
-       update exports set progressed_at = clock_timestamp() where id = :export_id and status = 'running' returning id
+       update exports set progressed_at = clock_timestamp(), error_code = null, error_message = null
+       where id = :export_id and status = 'running' returning id
      )
      update export_files f set rows = :rows, bytes = :bytes, sha256 = :sha256, first_id = :first_id, last_id = :last_id,
        sums = :sums, written_at = clock_timestamp()
@@ -91,8 +92,21 @@ export function complete(db: Db, export_id: string): Promise<void> {
   return end(
     db,
     export_id,
-    `status = 'completed', expires_at = case when target = 'folder' or schedule_id is null
+    `status = 'completed', error_code = null, error_message = null, expires_at = case when target = 'folder' or schedule_id is null
        then clock_timestamp() + interval '${DAYS_KEPT} days' end`,
+  );
+}
+
+/** Says on an export that runs what its last try met: it goes on once that is over. */
+export async function trouble(
+  db: Db,
+  export_id: string,
+  { code, message }: { code: ErrorCode; message: string },
+): Promise<void> {
+  await many(
+    db,
+    `update exports set error_code = :code, error_message = :message where id = :export_id and status = 'running'`,
+    { export_id, code, message },
   );
 }
 

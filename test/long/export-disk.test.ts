@@ -166,7 +166,8 @@ test('a disk that stays full for ten minutes ends the export with words; nothing
   const id = await ask(large, ['events']);
   const words = await failedAs('export_target_full', id);
   expect(words).toMatch(/disk of worker_export is full \(ENOSPC\).*Make some.*ask for it again/);
-  expect((await look(large, id)).status).toBe('running');
+  const met = { error_code: 'export_target_full', error_message: words };
+  expect(await look(large, id)).toMatchObject({ status: 'running', ...met });
   await leavesNothing(id);
   expect(await smallExport()).toEqual(before);
   // Another worker goes on, ten minutes later by its clock.
@@ -179,9 +180,7 @@ test('a disk that stays full for ten minutes ends the export with words; nothing
   });
   await tryOften(id);
   const failed = await ended(large, id);
-  expect(failed).toMatchObject({
-    ...{ status: 'failed', error_code: 'export_target_full', error_message: words },
-  });
+  expect(failed).toMatchObject({ status: 'failed', ...met });
   expect(await eventsOf(id)).toEqual(['export.failed']);
   await until(async () => (await filesOf(id)).length === 0);
   expect(await smallExport()).toEqual(before);
