@@ -1,5 +1,5 @@
 import { AppError } from './errors';
-import { type Db, maybe } from './sql';
+import { type Db, many, maybe } from './sql';
 
 // Also what was archived or revoked: its calls are still there.
 const known = {
@@ -62,7 +62,16 @@ export function noOrganization(): AppError {
 }
 
 /**
- * Takes the organization's one lock, and refuses (404) one that was archived meanwhile: what is
+ * The one lock of an organization, taken first by every function of money and rights: its own
+ * wallet's row. It orders wallets, budgets, tickets, keys and settings of that organization, and is
+ * held to the end of the transaction.
+ */
+export async function lockOrganization(trx: Db, org_id: string): Promise<void> {
+  await many(trx, 'select from lock_organization(:org_id)', { org_id });
+}
+
+/**
+ * Takes the organization's lock, and refuses (404) one that was archived meanwhile: what is
  * made in it would live on. Null is the platform, which never ends.
  */
 export async function requireLiving(trx: Db, org_id: string | null): Promise<void> {

@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
+import { lockOrganization } from '../known';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
-import { lock } from './wallets';
 
 /** What people set of a rule. Amounts are nanos of the organization's currency. */
 export interface RuleFields {
@@ -83,7 +83,7 @@ export function create(
   given: RuleFields & { org_id: string; created_by: string | null },
 ): Promise<Rule> {
   return db.transaction(async (trx) => {
-    await lock(trx, given.org_id);
+    await lockOrganization(trx, given.org_id);
     requireFields(given);
     await requireTeam(trx, given);
     const { total } = await one<{ total: number }>(
@@ -114,7 +114,7 @@ export function update(
   fields: { [Field in keyof RuleFields]?: RuleFields[Field] | undefined },
 ): Promise<Rule> {
   return db.transaction(async (trx) => {
-    await lock(trx, org_id);
+    await lockOrganization(trx, org_id);
     const old = await get(trx, org_id, id);
     const given = Object.entries(fields).filter(([, value]) => value !== undefined);
     const next: Rule = { ...old, ...Object.fromEntries(given) };
@@ -142,7 +142,7 @@ export function update(
 /** Takes a rule away; what it approved stays approved. */
 export async function archive(db: Db, org_id: string, id: string): Promise<void> {
   await db.transaction(async (trx) => {
-    await lock(trx, org_id);
+    await lockOrganization(trx, org_id);
     await get(trx, org_id, id);
     await many(trx, 'update approval_rules set archived_at = clock_timestamp() where id = :id', {
       id,

@@ -1,5 +1,5 @@
+import { lockOrganization } from '../known';
 import { type Db, deleteInSteps, many } from '../sql';
-import { lock } from './wallets';
 
 // Nobody is left whose calls such a budget counts: its key has ended, its person or team has gone.
 // A key that has only expired may be given more time.
@@ -19,7 +19,7 @@ async function archiveOfNobody(db: Db): Promise<number> {
   let archived = 0;
   for (const { org_id } of orgs) {
     archived += await db.transaction(async (trx) => {
-      await lock(trx, org_id);
+      await lockOrganization(trx, org_id);
       const rows = await many(
         trx,
         `update budgets b set archived_at = clock_timestamp() where b.org_id = :org_id and ${isOfNobody} returning 1`,

@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { lockOrganization } from '../known';
 import { type Db, many, maybe, one } from '../sql';
 import {
   type Budget,
@@ -8,7 +9,6 @@ import {
   columns,
   from,
 } from './budget-lists';
-import { lock } from './wallets';
 
 /** One budget of an organization, or `not_found`. */
 export function get(db: Db, org_id: string, id: string): Promise<Budget> {
@@ -40,7 +40,7 @@ type NewBudget = BudgetFields & {
  */
 export function create(db: Db, given: NewBudget): Promise<Budget> {
   return db.transaction(async (trx) => {
-    await lock(trx, given.org_id);
+    await lockOrganization(trx, given.org_id);
     await requireOwner(trx, given);
     const id = await insert(trx, given, false);
     if (id === undefined)
@@ -64,7 +64,7 @@ export function update(
   fields: { [Field in keyof BudgetFields]?: BudgetFields[Field] | undefined },
 ): Promise<Budget> {
   return db.transaction(async (trx) => {
-    await lock(trx, org_id);
+    await lockOrganization(trx, org_id);
     const old = await get(trx, org_id, id);
     if (old.is_max_budget) throw ofKey();
     await change(trx, old, fields);
@@ -75,7 +75,7 @@ export function update(
 /** Takes a budget away; `not_found` if there is none. */
 export async function archive(db: Db, org_id: string, id: string): Promise<void> {
   await db.transaction(async (trx) => {
-    await lock(trx, org_id);
+    await lockOrganization(trx, org_id);
     if ((await get(trx, org_id, id)).is_max_budget) throw ofKey();
     await end(trx, id);
   });
@@ -91,7 +91,7 @@ export async function setOfKey(
   { org_id, key_id }: { org_id: string; key_id: string },
   { max_budget_nanos, window }: { max_budget_nanos: bigint | null; window: BudgetWindow | null },
 ): Promise<void> {
-  await lock(trx, org_id);
+  await lockOrganization(trx, org_id);
   const is_windowed = max_budget_nanos !== null && window !== null && window !== 'life';
   await many(
     trx,

@@ -1,8 +1,7 @@
 import { AppError } from '../errors';
-import { requireLiving } from '../known';
+import { lockOrganization, requireLiving } from '../known';
 import { toNanos } from '../money';
 import { type Db, many, maybe, one } from '../sql';
-import { lock } from './wallets';
 
 /** Money caps count the organization's currency, `responses` caps count answers. */
 type ConstraintType = 'cost' | 'responses';
@@ -105,7 +104,7 @@ export function update(
   fields: { [Field in keyof ConstraintFields]?: ConstraintFields[Field] | undefined },
 ): Promise<Constraint> {
   return db.transaction(async (trx) => {
-    await lock(trx, org_id);
+    await lockOrganization(trx, org_id);
     const [found] = (await list(trx, agent_id)).filter((constraint) => constraint.id === id);
     if (found === undefined) throw missing();
     const given = Object.entries(fields).filter(([, value]) => value !== undefined);
@@ -128,7 +127,7 @@ export async function archive(
   { org_id, agent_id, id }: { org_id: string; agent_id: string; id: string },
 ): Promise<void> {
   await db.transaction(async (trx) => {
-    await lock(trx, org_id);
+    await lockOrganization(trx, org_id);
     const row = await maybe(
       trx,
       `update usage_constraints set archived_at = clock_timestamp()

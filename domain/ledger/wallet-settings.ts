@@ -1,7 +1,7 @@
 import { AppError } from '../errors';
+import { lockOrganization } from '../known';
 import { type Db, many, maybe, one } from '../sql';
 import { requireZone } from '../time-zones';
-import * as wallets from './wallets';
 
 /** Wallet settings of an organization. */
 interface WalletSettings {
@@ -47,7 +47,7 @@ export function get(db: Db, org_id: string): Promise<WalletSettings> {
 export function change(db: Db, org_id: string, given: SettingsChange): Promise<WalletSettings> {
   return db.transaction(async (trx) => {
     if (given.time_zone !== undefined) await requireZone(trx, given.time_zone);
-    await wallets.lock(trx, org_id);
+    await lockOrganization(trx, org_id);
     const old = await get(trx, org_id);
     if (given.currency !== undefined && given.currency !== old.currency)
       await changeCurrency(trx, org_id, given);

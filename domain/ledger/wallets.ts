@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { lockOrganization } from '../known';
 import { type Db, many, maybe, one } from '../sql';
 import * as transactions from './transactions';
 
@@ -70,14 +71,6 @@ export function get(db: Db, id: string, viewer: Viewer): Promise<Wallet> {
 /** Any wallet, for platform admins and for answers about money just moved. */
 export function getAny(db: Db, id: string): Promise<Wallet> {
   return one<Wallet>(db, `${walletRows} where w.id = :id`, { id }, 'No wallet');
-}
-
-/**
- * The one lock, taken first by every money function: the organization's own wallet row. It orders
- * wallets, budgets, tickets and settings of that organization. Held to the end of the transaction.
- */
-export async function lock(trx: Db, org_id: string): Promise<void> {
-  await many(trx, 'select from lock_organization(:org_id)', { org_id });
 }
 
 const isThere = `case :owner_type when 'organization' then true
@@ -153,7 +146,7 @@ export function setThreshold(
   low_balance_threshold_nanos: bigint | null,
 ): Promise<Wallet> {
   return db.transaction(async (trx) => {
-    await lock(trx, owner_org_id);
+    await lockOrganization(trx, owner_org_id);
     await many(
       trx,
       'update wallets set low_balance_threshold_nanos = :low_balance_threshold_nanos where id = :wallet_id',

@@ -1,4 +1,5 @@
 import { actAs } from '../audit-events';
+import { lockOrganization } from '../known';
 import { type Db, many, maybe, one, withRetry } from '../sql';
 import type { GroupGrant, Issuer } from './issuers';
 import { followRole } from './rising';
@@ -77,7 +78,7 @@ async function takeBackSome(trx: Db, issuer_id: string, after: string): Promise<
     { issuer_id },
   );
   if (org_id === null) return null;
-  await many(trx, 'select from lock_organization(:org_id)', { org_id });
+  await lockOrganization(trx, org_id);
   const removed = await maybe(
     trx,
     'select 1 from identity_issuers where id = :issuer_id and archived_at is not null for share',

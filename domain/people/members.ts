@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { lockOrganization } from '../known';
 import { busy, type Db, many, maybe, one } from '../sql';
 import { type EndedKeys, revokeKeysOf } from './makers';
 import { unique } from './organizations';
@@ -41,7 +42,7 @@ export interface MemberChange {
  */
 export async function lockOrganizationsOf(trx: Db, user_id: string): Promise<string[]> {
   const of = (await livingOrganizations(trx, user_id)).sort();
-  for (const org_id of of) await many(trx, 'select from lock_organization(:org_id)', { org_id });
+  for (const org_id of of) await lockOrganization(trx, org_id);
   return of;
 }
 

@@ -1,4 +1,5 @@
 import { AppError, type ErrorDetails } from '../errors';
+import { lockOrganization } from '../known';
 import { type ListRequest, listOf, type Part } from '../lists';
 import { named } from '../named';
 import type { Page } from '../pages';
@@ -109,7 +110,7 @@ export async function suspend(
   suspension: { reason: string | null } | null,
 ): Promise<Organization> {
   await get(trx, id);
-  await many(trx, 'select from lock_organization(:id)', { id });
+  await lockOrganization(trx, id);
   await many(
     trx,
     `update organizations set suspended_at = case when :is_suspended then clock_timestamp() end, suspended_for = :reason

@@ -1,4 +1,5 @@
 import { AppError, isAppError } from '../errors';
+import { lockOrganization } from '../known';
 import { type Db, many, maybe } from '../sql';
 import { cut, isEmail, isKept, keepable } from '../texts';
 import { applyGroups } from './group-grants';
@@ -50,8 +51,7 @@ export async function signIn(
 ): Promise<SignedIn> {
   const { sub } = claims;
   if (sub.length > SUBJECT_MAX || !isKept(sub)) throw stranger();
-  if (verified.org_id !== null)
-    await many(trx, 'select from lock_organization(:org_id)', { org_id: verified.org_id });
+  if (verified.org_id !== null) await lockOrganization(trx, verified.org_id);
   const issuer = await hold(trx, verified);
   const groups = groupsOf(claims, issuer.groups_claim);
   const bound = invitation === undefined ? undefined : await bind(trx, issuer, sub, invitation);

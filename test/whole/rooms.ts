@@ -106,7 +106,7 @@ export const domain: Record<string, string> = {
   gateways: 'errors ids lists pages secrets sql',
   shares: '',
   'stored-answers': 'errors sql',
-  people: 'digest errors known lists named pages sql texts trace',
+  people: 'audit-events digest errors known lists named pages sql texts trace',
   notices: 'digest errors ids known lists pages secrets sql',
   spend: 'errors known people sql',
   ledger:

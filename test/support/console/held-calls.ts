@@ -65,7 +65,7 @@ export async function call(): Promise<{ status: number; text: string }> {
   return { status: answer.status, text: await answer.text() };
 }
 
-/** Waits for something that is there only while a call waits: fails with its answer if it has one. */
+/** Waits for what is there only while a call waits: fails with its answer if it has one. */
 export async function whileHeld<T>(held: ReturnType<typeof call>, wanted: Promise<T>): Promise<T> {
   const answered = held.then(({ status, text }) => {
     throw new Error(`The call was answered meanwhile: ${status} ${text}`);
