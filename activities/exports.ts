@@ -138,8 +138,7 @@ async function withTrouble(db: Db, export_id: string, run: () => Promise<void>):
   try {
     await run();
   } catch (error) {
-    if (isAppError(error) && error.code !== 'internal_error')
-      await steps.trouble(db, export_id, error);
+    if (isAppError(error) && error.status > 500) await steps.trouble(db, export_id, error);
     throw error;
   }
 }

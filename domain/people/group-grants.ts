@@ -39,9 +39,9 @@ export async function applyGroups(
 /** So many people lose in one transaction what they were given: calls wait for its lock. */
 const STEP = 10;
 
-// Who has something of an issuer's groups. An owner keeps what a group had given before.
+// Who has something of an issuer's groups. Of owners and members `applyRole` takes nothing.
 const holders = `select m.user_id from memberships m
-  where m.granted_by = i.id and m.org_id = i.org_id and m.archived_at is null and m.role <> 'owner'
+  where m.granted_by = i.id and m.org_id = i.org_id and m.archived_at is null and m.role not in ('owner', 'member')
   union select q.user_id from team_members q join teams t on t.id = q.team_id
   where q.granted_by = i.id and t.org_id = i.org_id`;
 
