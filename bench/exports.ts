@@ -119,13 +119,16 @@ async function reservesBeside(url: string, runExport: () => Promise<Job>): Promi
   };
 }
 
-/** Entries of one wallet, all of one day; the end of their period. */
+/**
+ * Entries of one wallet, all of one day; the end of their period. Of calls: one made by hand would
+ * write a row of the audit log as well.
+ */
 async function seedEntries(db: Db, org_id: string): Promise<Date> {
   await many(
     db,
     `insert into wallet_transactions (id, wallet_id, org_id, seq, type, amount_nanos, balance_after_nanos, provider, model, description,
        created_at)
-     select 'txn_' || md5(n::text), w.id, w.org_id, n, 'credit', 1000001, n::bigint * 1000001, 'openai', 'gpt-4o-mini', 'entry ' || n,
+     select 'txn_' || md5(n::text), w.id, w.org_id, n, 'settlement', 1000001, n::bigint * 1000001, 'openai', 'gpt-4o-mini', 'entry ' || n,
        date_trunc('day', clock_timestamp(), 'UTC') - interval '1 day' + n * interval '1 millisecond'
      from wallets w cross join generate_series(1, :rows) as n where w.org_id = :org_id`,
     { org_id, rows: ROWS },

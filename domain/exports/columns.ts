@@ -44,7 +44,8 @@ export function columns(given: readonly (readonly [string, ColumnType, string])[
  * are written.
  */
 export function nameThen(id: string): string {
-  return `(select n.name from export_names n where n.export_id = :export_id and n.id = ${id})`;
+  return `case when ${id} is not null then
+    (select n.name from export_names n where n.export_id = :export_id and n.id = ${id}) end`;
 }
 
 /** The select list of columns, each as text: a time in UTC as PostgreSQL writes it. */
