@@ -23,13 +23,14 @@ import { ledgerRow } from './ledger';
 import { limitRows } from './limits';
 import { memoryRows } from './memory';
 import { neighbourRow } from './neighbours';
-import { paymentRows } from './payments';
 import { policyRow } from './policy';
 import { priceImportRow } from './prices/imports';
 import { measured_folder } from './programs';
 
 import type { Row } from './row';
 import { ticketRows } from './tickets';
+import { noticeRows } from './workflows/notices';
+import { paymentRows } from './workflows/payments';
 
 /** In one installation: its start costs half a minute, and none of them leaves much work behind. */
 const shared: Record<string, (installation: Installation) => Promise<Row[]>> = {
@@ -62,6 +63,7 @@ const inside: Record<string, () => Promise<Row[]>> = {
   prices: inCluster(async (cluster) => [await priceImportRow(cluster)]),
   neighbours: inCluster(async (cluster) => [await neighbourRow(cluster)]),
   payments: inCluster(paymentRows),
+  notices: inCluster(noticeRows),
   console: inCluster(async (cluster) => [await consoleRow(cluster)]),
   'gateway-polls': inCluster(async (cluster) => [await gatewayPollRow(cluster)]),
   policy: async () => [await policyRow()],
