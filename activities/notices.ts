@@ -68,16 +68,22 @@ async function tell(
   message: messages.TakenMessage,
 ): Promise<void> {
   const { db, ways } = parts;
+  let sent_to: string | null = null;
   const outcome = await opening
-    .then((to) => send({ ...parts, to }, message))
+    .then((to) => {
+      sent_to = to.target;
+      return send({ ...parts, to }, message);
+    })
     .catch((error) => {
       if (isUnreadableSecret(error)) return failed(error.message);
       throw error;
     });
   const pause_ms = ways.first_pause_ms ?? FIRST_PAUSE_MS;
-  await withRetry(() => messages.sent(db, message.id, outcome, pause_ms));
-  if (outcome.outcome === 'gone')
-    await destinations.disable(db, message.destination_id, outcome.error ?? '');
+  await withRetry(() => messages.sent(db, message.id, { ...outcome, sent_to }, pause_ms));
+  if (outcome.outcome === 'gone' && sent_to !== null)
+    await destinations.disable(db, message.destination_id, {
+      ...{ sent_to, reason: outcome.error ?? '' },
+    });
 }
 
 async function send(sending: Sending, message: messages.TakenMessage): Promise<messages.Outcome> {

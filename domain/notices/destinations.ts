@@ -186,17 +186,24 @@ export function archive(trx: Db, id: string, owner: Owner): Promise<Destination>
   );
 }
 
-/** Disables a destination whose server said that it is gone, and says so in an event. */
-export async function disable(db: Db, id: string, reason: string): Promise<void> {
+/**
+ * Disables a destination whose server said that it is gone, and says so in an event; not if it is
+ * reached by something else by now than what was sent to.
+ */
+export async function disable(
+  db: Db,
+  id: string,
+  { sent_to, reason }: { sent_to: string; reason: string },
+): Promise<void> {
   await many(
     db,
     `with gone as (
        update notice_destinations d set disabled_at = clock_timestamp(), disabled_reason = :reason
-       where d.id = :id and d.disabled_at is null returning d.id, d.org_id, d.name, d.channel
+       where d.id = :id and d.disabled_at is null and notice_target(d) = :sent_to returning d.id, d.org_id, d.name, d.channel
      )
      select append_event(coalesce(g.org_id, 'platform'), 'notice.disabled', jsonb_build_object('destination_id', g.id,
        'name', g.name, 'channel', g.channel, 'reason', :reason::text)) from gone g`,
-    { id, reason },
+    { id, sent_to, reason },
   );
 }
 
@@ -204,6 +211,8 @@ export async function disable(db: Db, id: string, reason: string): Promise<void>
 export interface OpenDestination extends Pick<Destination, 'id' | 'org_id' | 'name' | 'channel'> {
   /** It was removed since its message was taken: nothing says how to reach it. */
   is_removed: boolean;
+  /** What it is reached by, in one value: another address, secret or recipient is another target. */
+  target: string;
   /** Empty for mail. */
   url: string;
   secret: string | undefined;
@@ -213,10 +222,12 @@ export interface OpenDestination extends Pick<Destination, 'id' | 'org_id' | 'na
 /** Opens a destination for sending. */
 export async function open(db: Db, secrets: Secrets, id: string): Promise<OpenDestination> {
   const { credentials, url, recipients, ...row } = await one<
-    Destination & { credentials: Credentials; is_removed: boolean }
+    Destination & { credentials: Credentials } & Pick<OpenDestination, 'is_removed' | 'target'>
   >(
     db,
-    `select ${columns}, d.credentials, d.archived_at is not null as is_removed from notice_destinations d where d.id = :id`,
+    `select ${columns}, d.credentials, d.archived_at is not null as is_removed,
+       notice_target(d) as target
+     from notice_destinations d where d.id = :id`,
     { id },
     'No destination',
   );
@@ -230,6 +241,7 @@ export async function open(db: Db, secrets: Secrets, id: string): Promise<OpenDe
     name: row.name,
     channel: row.channel,
     is_removed: row.is_removed,
+    target: row.target,
     url: (await opened('url')) ?? url ?? '',
     secret: await opened('secret'),
     addresses: recipients

@@ -105,11 +105,14 @@ export interface Outcome {
   left?: { put_off: string[]; refused: string[] };
 }
 
-/** Records how a try went. */
+/**
+ * Records how a try went, and of what: of a destination that is reached by something else by now it
+ * says nothing. `sent_to` is null if nobody knows.
+ */
 export async function sent(
   db: Db,
   message_id: string,
-  { outcome, status, error, left }: Outcome,
+  { outcome, status, error, left, sent_to }: Outcome & { sent_to: string | null },
   first_pause_ms: number,
 ): Promise<void> {
   // First: whoever has been told is not told again, if this breaks off.
@@ -119,13 +122,18 @@ export async function sent(
       'update notice_messages set put_off = :put_off::text[], refused = :refused::text[] where id = :message_id',
       { message_id, ...left },
     );
-  await many(db, 'select note_sent(:message_id, :outcome, :status, :error, :first_pause_ms)', {
-    message_id,
-    outcome: outcome === 'gone' ? 'failed' : outcome,
-    status,
-    error,
-    first_pause_ms,
-  });
+  await many(
+    db,
+    'select note_sent_2(:message_id, :outcome, :status, :error, :first_pause_ms, :sent_to)',
+    {
+      message_id,
+      outcome: outcome === 'gone' ? 'failed' : outcome,
+      status,
+      error,
+      first_pause_ms,
+      sent_to,
+    },
+  );
 }
 
 /** Milliseconds until something is to be done for a destination; null if nothing is. */

@@ -39,7 +39,8 @@ const LONG_MS = 120_000;
 /** Takes what is due and lets all of it fail; how many that were. */
 async function fail(first_pause_ms = 5_000): Promise<number> {
   const taken = await messages.take(db, destination_id, 20);
-  for (const { id } of taken) await messages.sent(db, id, away, first_pause_ms);
+  for (const { id } of taken)
+    await messages.sent(db, id, { ...away, sent_to: null }, first_pause_ms);
   return taken.length;
 }
 
@@ -129,4 +130,28 @@ test('a message is tried after 5 s, 10 s, 20 s … 15 minutes, for a day, and is
   const row = await db('notice_messages').where({ destination_id }).first();
   expect(row).toMatchObject({ status: 'failed', attempts: waits.length, last_status: 503 });
   expect(await messages.dueIn(db, destination_id)).toBe(null);
+});
+
+test('what a mail to other recipients came to is no failure of those who are there now', async () => {
+  await many(
+    db,
+    `insert into notice_recipients (destination_id, address, confirmed_at) values (:destination_id, 'old@example.com', now())`,
+    { destination_id },
+  );
+  await tell(1);
+  const [taken] = await messages.take(db, destination_id, 20);
+  const { target } = await destinations.open(db, secrets, destination_id);
+  await many(
+    db,
+    `update notice_recipients set address = 'new@example.com' where destination_id = :destination_id`,
+    { destination_id },
+  );
+  await messages.sent(db, taken?.id ?? '', { ...away, sent_to: target }, LONG_MS);
+  expect(await failures()).toBe(0);
+  // Its lease alone is waited for.
+  expect(await messages.dueIn(db, destination_id)).toBeLessThanOrEqual(20_000);
+  const { target: now } = await destinations.open(db, secrets, destination_id);
+  expect(now).not.toBe(target);
+  await messages.sent(db, taken?.id ?? '', { ...away, sent_to: now }, LONG_MS);
+  expect(await failures()).toBe(1);
 });
