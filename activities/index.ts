@@ -1,6 +1,7 @@
 import { ApplicationFailure } from '@temporalio/common';
 import { AppError } from '../domain/errors';
 import * as events from '../domain/events';
+import { keepPartitions } from '../domain/exports/kept-events';
 import * as configs from '../domain/gateways/configs';
 import * as fleet from '../domain/gateways/fleet';
 import * as rollouts from '../domain/gateways/rollouts';
@@ -216,7 +217,7 @@ function upkeepActivities(db: Db) {
     /** What of the prices is to be mended; an event says so if anything is. Changes nothing. */
     checkPrices: () => refusable(() => checkPrices(db)),
     /** The partitions of events: those of the next days made, those past 90 days dropped. */
-    keepEventPartitions: () => refusable(() => events.keepPartitions(db)),
+    keepEventPartitions: () => refusable(() => keepPartitions(db)),
     /** How many gateways fell silent without a word and were told of. */
     noteSilentGateways: () => refusable(() => withRetry(() => fleet.noteSilent(db))),
     /**

@@ -212,56 +212,6 @@ export function insertion(sources = ''): string {
      on conflict do nothing returning id`;
 }
 
-const DAYS_AHEAD = 7;
-const DAYS_KEPT = 90;
-
-/** The first moment of the oldest UTC day whose events are kept. */
-export function keptFrom(now: Date): Date {
-  return new Date(`${dayAfter(now, -DAYS_KEPT)}T00:00:00.000Z`);
-}
-
-/** Makes partitions of the days to come, drops those past their 90 days; how many changed. */
-export async function keepPartitions(db: Db, today: Date = new Date()): Promise<number> {
-  let changed = 0;
-  for (let ahead = 0; ahead <= DAYS_AHEAD; ahead += 1) {
-    const day = dayAfter(today, ahead);
-    const row = await withPatience(() =>
-      one<{ added: boolean }>(db, 'select add_event_partition(:day) as added', { day }),
-    );
-    if (row.added) changed += 1;
-  }
-  const oldest = `events_${dayAfter(today, -DAYS_KEPT).replaceAll('-', '')}`;
-  const past = await many<{ name: string }>(
-    db,
-    `select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
-     where i.inhparent = 'events'::regclass and c.relname ~ '^events_[0-9]{8}$' and c.relname < :oldest`,
-    { oldest },
-  );
-  for (const { name } of past) {
-    await withPatience(() => many(db, 'select drop_event_partition(:name)', { name }));
-    changed += 1;
-  }
-  return changed;
-}
-
-const PATIENCE = 50;
-
-/** Repeats a transaction that timed out after 200 ms on another one's lock. */
-async function withPatience<T>(run: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt += 1) {
-    try {
-      return await run();
-    } catch (error) {
-      const gave_way = (error as { code?: string }).code === '55P03';
-      if (!gave_way || attempt >= PATIENCE) throw error;
-    }
-  }
-}
-
-function dayAfter(day: Date, days: number): string {
-  return new Date(day.getTime() + days * 86_400_000).toISOString().slice(0, 10);
-}
-
 /** The moment that a time-ordered id names; throws `invalid_field` if it has another form. */
 export function timeOfId(id: string, param: string): Date {
   const hex = /^evt_([0-9a-f]{12})[0-9a-f]{20}$/.exec(id)?.[1];

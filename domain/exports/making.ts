@@ -1,9 +1,9 @@
 import { AppError, tooMany } from '../errors';
-import { keptFrom } from '../events';
 import { type Db, many, one, owns } from '../sql';
 import { momentIn, requireZone } from '../time-zones';
 import { requireUsable } from './destinations';
 import { type Export, type Format, get, lock, startNext } from './exports';
+import { keptFrom } from './kept-events';
 import { copied_kinds, dailyKind, type KindName } from './kinds';
 import { copies } from './record-kinds';
 

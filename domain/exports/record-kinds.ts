@@ -1,4 +1,5 @@
 import { columns, type DailyKind, nameThen, type Selected, selectList } from './columns';
+import { LATE_DAYS } from './kept-events';
 
 const event = columns([
   ['id', 'text', 'e.id'],
@@ -18,11 +19,8 @@ const event = columns([
   ],
 ]);
 
-/**
- * An event is of the time of its id, at which its gateway saw it, and may arrive up to seven days
- * later: then it is in the first file of the next export of a schedule. A day is the margin.
- */
-const LATE = `interval '8 days'`;
+/** One that arrives late is in the first file of the next export of a schedule. */
+const LATE = `interval '${LATE_DAYS} days'`;
 
 /** The events that were visible as the export was made, and were in none before of its schedule. */
 export const events: DailyKind = {

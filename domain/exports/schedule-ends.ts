@@ -67,6 +67,15 @@ export async function wait(
   });
 }
 
+/** Forgets why a schedule waited: it makes exports again. */
+export async function goOn(trx: Db, id: string): Promise<void> {
+  await many(
+    trx,
+    `update export_schedules set waiting_since = null, waiting_reason = null where id = :id and waiting_since is not null`,
+    { id },
+  );
+}
+
 /** The end of a schedule that may make no more exports, with an event that says so. */
 export async function fall(
   trx: Db,

@@ -7,7 +7,8 @@ import { requireZone } from '../time-zones';
 import { type ExportStatus, type Format, lock } from './exports';
 import type { KindName } from './kinds';
 import { create, requireKept } from './making';
-import { fall, mayHave, wait } from './schedule-ends';
+import { fall, goOn, mayHave, wait } from './schedule-ends';
+import { keptKinds, tellGap } from './schedule-gaps';
 import { openBefore, openWords } from './settling';
 
 export type Every = 'day' | 'month';
@@ -267,18 +268,20 @@ async function runOne(db: Db, { id, bytes_max }: Tried): Promise<boolean> {
   });
 }
 
-/** Makes the export of a window; not now, if too many of its organization wait or are kept. */
+/**
+ * Makes the export of a window; not now, if too many of its organization wait or are kept, or if
+ * all that was to be in it is deleted.
+ */
 async function attempted(trx: Db, due: Due, bytes_max: number | undefined): Promise<boolean> {
   try {
-    const { id, kinds, from, to } = due;
+    const { id, from, to } = due;
+    const kinds = await keptKinds(trx, due);
+    if (kinds.length === 0) return false;
     const { org_id, format, destination_id, created_by, created_with } = due;
     const wanted = { org_id, kinds, format, from, to, destination_id, created_by, created_with };
     await trx.transaction((inner) => create(inner, { ...wanted, schedule_id: id }, bytes_max));
-    await many(
-      trx,
-      `update export_schedules set waiting_since = null, waiting_reason = null where id = :id and waiting_since is not null`,
-      { id },
-    );
+    await goOn(trx, id);
+    if (kinds.length < due.kinds.length) await tellGap(trx, due);
     return true;
   } catch (error) {
     if (!isAppError(error)) throw error;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import * as events from '../../../domain/events';
+import { keepPartitions } from '../../../domain/exports/kept-events';
 import { newId } from '../../../domain/ids';
 import { type Db, many, one } from '../../../domain/sql';
 import {
@@ -204,8 +204,8 @@ test('each day has its partition before it comes; what lay in the default one mo
     `select add_event_partition((current_date - 95)::date);
      insert into events (id, created_at, org_id, type, payload) values ('${old}', id_time('${old}'), '${tenant.org_id}', 'x', '{}')`,
   );
-  expect(await events.keepPartitions(db)).toBe(9);
-  expect(await events.keepPartitions(db)).toBe(0);
+  expect(await keepPartitions(db)).toBe(9);
+  expect(await keepPartitions(db)).toBe(0);
   const counted = await one<{ in_default: number; in_all: number }>(
     db,
     `select (select count(*)::int from events_default where org_id = :org_id) as in_default,
