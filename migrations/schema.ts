@@ -79,7 +79,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Refunds', files: ['0017', '0032'] },
   { title: 'Notices', files: ['0085', '0086', '0093', '0094', '0102', '0127'] },
   { title: 'Gateways', files: ['0018', '0066'] },
-  { title: 'The proof', files: ['0007', '0083'] },
+  { title: 'The proof', files: ['0007', '0083', '0128'] },
   { title: 'Exports', files: ['0061', '0062', '0063', '0092', '0103', '0116'] },
   { title: 'Who changed what', files: ['0040', '0050', '0089', '0090', '0091', '0117'] },
   { title: 'Money for owners who are there', files: ['0041'] },

@@ -11,7 +11,7 @@ export async function audit(db: Db): Promise<{ clean: boolean; broken: Broken[] 
   // One statement sees one snapshot.
   const broken = await many<Broken>(
     db,
-    'select check_name as "check", wallet_id, detail from audit_8()',
+    'select check_name as "check", wallet_id, detail from audit_9()',
   );
   return { clean: broken.length === 0, broken };
 }

@@ -199,6 +199,19 @@ test.each([
   ['tokens', 'update spend_days set cached_tokens = 9', 'spend_is_folded_calls'],
   ['tags', 'update spend_tag_days set cost_nanos = cost_nanos + 1', 'spend_tags_are_folded_calls'],
   ['a tag', `update spend_tag_days set tag = 'c'`, 'spend_tags_are_folded_calls'],
+  ['hours', `update spend_hours set user_id = 'x'`, 'spend_hours_are_folded_calls'],
+  ['hours', 'update spend_hours set requests = requests + 1', 'spend_hours_are_folded_calls'],
+  ['hours', 'update spend_hours set cached_tokens = 9', 'spend_hours_are_folded_calls'],
+  [
+    'hours',
+    `update spend_hours set hour = hour + case when extract(hour from hour at time zone 'UTC') > 0 then -1 else 1 end * interval '1 hour'`,
+    'spend_hours_are_folded_calls',
+  ],
+  [
+    'the hours of a day that has no spend',
+    `insert into spend_hours select edition, hour - interval '3 days', key_id, user_id, team_id, agent_id, family, provider, model, 1, 1, 1, 0, 0 from spend_hours`,
+    'spend_hours_are_folded_calls',
+  ],
 ])('the proof finds what is wrong of %s', async (_, spoil, check) => {
   const { db } = ledger;
   const { org_id } = await makeFundedOrg(db, 100_000);
@@ -211,7 +224,7 @@ test.each([
     await many(trx, `${spoil} where ${of_org}`, { org_id });
     const rows = await many<{ check_name: string }>(
       trx,
-      'select distinct check_name from audit_8()',
+      'select distinct check_name from audit_9()',
     );
     expect(rows).toEqual([{ check_name: check }]);
     throw undone;
