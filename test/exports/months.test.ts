@@ -1,5 +1,5 @@
 import { gunzipSync } from 'node:zlib';
-import { many } from '../../domain/sql';
+import { many, one } from '../../domain/sql';
 import { type Answer, makeTenant, refusal, type Tenant } from '../support/api';
 import { chat, credit, makePrice, reserveBody, settleBody } from '../support/ledger';
 import { download, type ExportWorld, ended, openExportWorld } from './world';
@@ -171,6 +171,39 @@ test.each(months)(
     expect(sum(statement, 'opening') - sum(statement, 'closing')).toBe(cost);
   },
 );
+
+test('after a clock was set back over the end of a month, statement and CSV differ by the calls of that step, and two months by nothing', async () => {
+  const tenant = await makeOld('UTC');
+  const step = ['2025-02-01T00:00:01Z', '2025-01-31T23:59:59.5Z'];
+  for (const [n, at] of ['2025-01-20T12:00:00Z', ...step, '2025-02-10T12:00:00Z'].entries())
+    await callAt(tenant, at, 1_001 + n, 'odd');
+  const costs = async (from: string, to: string) => {
+    const lines = await csvOf(tenant, `from=${from}&to=${to}&interval=month`);
+    const { body } = await world.call('post', '/v1/exports', {
+      ...{ key: tenant.owner_key, body: { kinds: ['statement'], format: 'csv', from, to } },
+    });
+    const statement = await fileOf(
+      tenant,
+      await ended(world, tenant.owner_key, body.id),
+      'statement',
+    );
+    return { csv: sum(lines, 'cost'), statement: sum(statement, 'cost') };
+  };
+  const january = await costs('2025-01-01', '2025-02-01');
+  const february = await costs('2025-02-01', '2025-03-01');
+  const both = await costs('2025-01-01', '2025-03-01');
+  const { cost } = await one<{ cost: bigint }>(
+    world.db,
+    `select actual_cost_nanos as cost from wallet_transactions where org_id = :org_id and type = 'settlement'
+     and created_at = '2025-01-31T23:59:59.5Z'`,
+    { org_id: tenant.org_id },
+  );
+  // Written behind the first entry of February, so the statement of that month has it.
+  expect(january.csv - january.statement).toBe(cost);
+  expect(february.statement - february.csv).toBe(cost);
+  expect(both.csv).toBe(both.statement);
+  expect(january.statement + february.statement).toBe(both.statement);
+});
 
 test.each(['Berlin', 'CEST', '+02:00', ''])(
   'time_zone "%s" is refused with its field',
