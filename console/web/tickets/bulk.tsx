@@ -2,9 +2,12 @@ import { Button, Group, List, ScrollArea, Text } from '@mantine/core';
 import { useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { refresh } from '../api/queries';
-import { amountOf, nanosOf } from '../base/decimals';
+import { amountOf } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
 import { Money } from '../parts/money';
+import { may, useMe } from '../session/me';
+import { useCredits } from '../session/rules';
+import { addedTogether } from './together';
 import { type CostTicket, missingWords } from './words';
 
 type Results = Answer<'POST /api/tickets/verdicts'>['results'];
@@ -96,15 +99,19 @@ export function BulkDecision({
   );
 }
 
-/** What approving costs, as far as it is money: the API credits for each what is missing. */
+/** What approving costs, as far as it is money: the API adds for each what is missing then. */
 function Sum({ tickets }: { tickets: readonly CostTicket[] }) {
+  const is_of_team = !may(useMe(), 'org:billing');
+  const { is_moved_only } = useCredits();
   const [first] = tickets;
   if (first === undefined) return null;
-  const nanos = tickets.reduce((sum, { shortfall }) => sum + nanosOf(shortfall), 0n);
+  const giver = is_of_team ? 'team' : is_moved_only ? 'organization' : null;
+  const nanos = addedTogether(tickets, { giver, is_of_team });
   return (
     <>
-      Each gets exactly what is missing, one after the other:{' '}
+      Each gets what is missing once those before it hold theirs:{' '}
       <Money amount={amountOf(nanos)} currency={first.currency} fw={700} is_most /> in all.
+      {giver !== null && nanos > 0n && ` It moves from the wallet of the ${giver}.`}
     </>
   );
 }
