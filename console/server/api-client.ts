@@ -147,12 +147,21 @@ async function jsonOf({ body }: Answer): Promise<unknown> {
   }
 }
 
+interface Said {
+  code?: string;
+  message?: string;
+  param?: string;
+  organizations?: unknown;
+}
+
 function refusalOf({ status, headers }: Answer, said: Record<string, unknown>): AppError {
-  const { error = {} } = said as { error?: { code?: string; message?: string; param?: string } };
+  const { error = {} } = said as { error?: Said };
   const after = Number(headers['retry-after']);
   return new AppError((error.code ?? 'unavailable') as 'unavailable', error.message ?? '', {
     status,
     ...(error.param ? { param: error.param } : {}),
+    // What whoever signs in is to choose from.
+    ...(error.organizations ? { extra: { organizations: error.organizations } } : {}),
     ...(Number.isFinite(after) && after > 0 ? { retry_after: after } : {}),
   });
 }

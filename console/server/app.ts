@@ -14,7 +14,16 @@ import { pages, readBuild } from './pages';
 import type { Row } from './rows/row';
 import { sameSiteOnly } from './same-site';
 import { createCookies } from './session';
-import { beginOidc, chooseOrg, current, endOidc, issuers, signIn, signOut } from './sign-in';
+import {
+  beginOidc,
+  choices,
+  chooseOrg,
+  current,
+  endOidc,
+  issuers,
+  signIn,
+  signOut,
+} from './sign-in';
 import { rows } from './table';
 
 export interface ConsoleParts {
@@ -75,6 +84,7 @@ function routesOf({ api, gateway, cookie_keys, origin, trusted }: ConsoleParts):
   router.post('/api/session', (ctx: Context) => signIn(ctx, places));
   router.delete('/api/session', (ctx: Context) => signOut(ctx, places));
   router.get('/api/session/issuers', (ctx: Context) => issuers(ctx, places));
+  router.get('/api/session/organizations', (ctx: Context) => choices(ctx, places));
   router.post('/api/session/oidc', (ctx: Context) => beginOidc(ctx, places));
   router.put('/api/session/org', (ctx: Context) => chooseOrg(ctx, places));
   router.get('/api/chat/models', (ctx: Context) => chatModels(ctx, places));

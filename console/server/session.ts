@@ -10,7 +10,10 @@ import { AppError } from '../../domain/errors';
 const COOKIE = '__Host-Http-svc';
 const CHAT_COOKIE = '__Host-Http-svc-chat';
 const SIGN_IN_COOKIE = '__Host-Http-svc-sign-in';
+const CHOICE_COOKIE = '__Host-Http-svc-choice';
 const SIGN_IN_S = 600;
+/** A browser keeps cookies of 4 kB, which is a third more than what is sealed in them. */
+const CHOICE_BYTES = 2_400;
 
 /** The gateway key of a session's chat, which the API has made for it and which ends with it. */
 export interface ChatKey {
@@ -43,6 +46,16 @@ export interface SignIn {
   org_id: string | null;
   /** The code that binds whoever signs in to a member; absent without one. */
   invitation?: string | undefined;
+  /** The page to go on with. */
+  next: string;
+}
+
+/** Where somebody may sign in to, who is a member of several organizations. */
+export interface Choice {
+  issuer_id: string;
+  organizations: { org_id: string; name: string }[];
+  /** There are more than a cookie holds. */
+  has_more: boolean;
   /** The page to go on with. */
   next: string;
 }
@@ -115,6 +128,27 @@ export function createCookies(keys: readonly string[]) {
       const kept = await open<SignIn & { until: number }>('sign-in', cookieOf(ctx, SIGN_IN_COOKIE));
       append(ctx, `${SIGN_IN_COOKIE}=; SameSite=Lax; Max-Age=0`);
       return kept && kept.until > Date.now() ? kept : undefined;
+    },
+    /** Offers a choice of organizations, as many as there is room for, until somebody signs in. */
+    async offer(ctx: Context, choice: Choice): Promise<void> {
+      let bytes = choice.next.length;
+      const organizations = choice.organizations.filter((one) => {
+        bytes += Buffer.byteLength(JSON.stringify(one));
+        return bytes <= CHOICE_BYTES;
+      });
+      const has_more = choice.has_more || organizations.length < choice.organizations.length;
+      const until = Date.now() + SIGN_IN_S * 1_000;
+      const sealed = await seal('choice', { ...choice, organizations, has_more, until });
+      append(ctx, `${CHOICE_COOKIE}=${sealed}; SameSite=Strict; Max-Age=${SIGN_IN_S}`);
+    },
+    async readChoice(ctx: Context): Promise<Choice | undefined> {
+      const kept = await open<Choice & { until: number }>('choice', cookieOf(ctx, CHOICE_COOKIE));
+      if (kept === undefined || kept.until <= Date.now()) return undefined;
+      const { until, ...choice } = kept;
+      return choice;
+    },
+    clearChoice(ctx: Context): void {
+      append(ctx, `${CHOICE_COOKIE}=; SameSite=Strict; Max-Age=0`);
     },
   };
 }

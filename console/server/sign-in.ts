@@ -3,7 +3,7 @@ import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
 import { endChatKey } from './chat';
 import { type Forwarding, headersOf, readObject } from './forward';
-import { type Session, signedOut } from './session';
+import { type Choice, type Session, signedOut } from './session';
 
 // Signing in and out. The API makes the key of a session; the browser never sees it.
 
@@ -22,6 +22,7 @@ export async function signIn(ctx: Context, places: SignInPlaces): Promise<void> 
   const given = { access_key, one_time_code, org_id };
   const session = await sessionOf(ctx, places, given);
   await places.cookies.write(ctx, session);
+  places.cookies.clearChoice(ctx);
   // The one before; it is the request's cookie that says which. Whoever has signed in is.
   await endCurrent(ctx, places).catch(() => undefined);
   ctx.status = 204;
@@ -129,11 +130,34 @@ export async function endOidc(ctx: Context, places: SignInPlaces): Promise<void>
       ...(invitation === undefined ? {} : { invitation }),
     });
     await places.cookies.write(ctx, session);
+    places.cookies.clearChoice(ctx);
     ctx.redirect(kept.next);
   } catch (refusal) {
     if (!(refusal instanceof AppError)) throw refusal;
+    const organizations = offered(refusal);
+    if (organizations !== undefined) {
+      const choice = { issuer_id, organizations, has_more: false, next: kept.next };
+      await places.cookies.offer(ctx, choice);
+    }
     failed(refusal.code, refusal.details.param);
   }
+}
+
+/** The organizations that a sign-in may name; undefined if it is refused for something else. */
+function offered({ code, details }: AppError): Choice['organizations'] | undefined {
+  const given = details.extra?.organizations;
+  if (code !== 'org_required' || !Array.isArray(given)) return undefined;
+  return given.map(({ org_id, name }) => ({ org_id: String(org_id), name: String(name) }));
+}
+
+/** GET /api/session/organizations: those that the last sign-in of this browser may name. */
+export async function choices(ctx: Context, { cookies }: SignInPlaces): Promise<void> {
+  ctx.body = (await cookies.readChoice(ctx)) ?? {
+    issuer_id: null,
+    organizations: [],
+    has_more: false,
+    next: '/',
+  };
 }
 
 /** DELETE /api/session: ends the session at the API too, so that a copy of the cookie is dead. */

@@ -25,6 +25,7 @@ export function ShownOnce({ made, onClose }: { made: NewKey | undefined; onClose
       onClose={onClose}
       title={`The key ${made?.name ?? ''}`}
       size="lg"
+      is_closable={false}
     >
       {made && (
         <Stack>

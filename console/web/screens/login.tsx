@@ -7,6 +7,7 @@ import { isUnfit, send, showNext } from '../api/client';
 import { queries } from '../api/queries';
 import { text, useFilters } from '../fields/filters';
 import { UpgradeFirst } from '../parts/upgrade-first';
+import { ChooseOrganization } from '../session/choose-organization';
 import { failureWords } from '../session/failures';
 import { issuersQuery, SignInForms, wordsOf } from '../session/sign-in-forms';
 
@@ -41,7 +42,8 @@ export function Login() {
             </Title>
             <Text c="dimmed">Budgets, tickets and spend of your AI calls.</Text>
           </div>
-          {failed && (
+          {failed === 'org_required' && <ChooseOrganization />}
+          {failed && failed !== 'org_required' && (
             <Alert color="red" role="alert" title="You are not signed in">
               {failureWords(failed, param)}
               {invited && ' To use your invitation, open its link again.'}

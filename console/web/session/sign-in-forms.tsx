@@ -2,7 +2,7 @@ import { Alert, Button, Divider, PasswordInput, Stack, Text, TextInput } from '@
 import { useDebouncedValue } from '@mantine/hooks';
 import { keepPreviousData, queryOptions, useQuery } from '@tanstack/react-query';
 import { type FormEvent, useState } from 'react';
-import { Refusal, send } from '../api/client';
+import { queryText, Refusal, send } from '../api/client';
 
 interface Issuers {
   issuers: { id: string; name: string }[];
@@ -32,12 +32,15 @@ export function SignInForms({
   next,
   org_id,
   invitation: brought,
+  is_over_page = false,
   onDone,
 }: {
   /** The page to go on with after an identity provider. */
   next: string;
   org_id?: string | undefined;
   invitation?: string | undefined;
+  /** True over a page that is to stay as it is: identity providers are gone to in another tab. */
+  is_over_page?: boolean;
   onDone: () => void;
 }) {
   const [invitation, setInvitation] = useState(brought);
@@ -48,16 +51,14 @@ export function SignInForms({
   const begin = async (issuer_id: string) => {
     setProblem(undefined);
     try {
-      const body = { issuer_id, next, ...(org_id ? { org_id } : {}), invitation };
-      const { url } = (await send('POST', '/api/session/oidc', { body })) as { url: string };
-      location.assign(url);
+      await goToProvider({ issuer_id, next, ...(org_id ? { org_id } : {}), invitation });
     } catch (refusal) {
       setProblem(wordsOf(refusal));
     }
   };
   const issuers = data?.issuers ?? [];
   const is_long = data?.has_more === true || issuers.length > SHOWN_MAX;
-  const is_search = is_long || q !== '' || words !== '';
+  const is_search = !is_over_page && (is_long || q !== '' || words !== '');
   return (
     <Stack>
       {invitation && (
@@ -77,11 +78,13 @@ export function SignInForms({
       {is_search && issuers.length === 0 && (
         <Text c="dimmed">Nothing is found by these words.</Text>
       )}
-      {issuers.slice(0, SHOWN_MAX).map(({ id, name }) => (
-        <Button key={id} onClick={() => void begin(id)} fullWidth>
-          Sign in with {name}
-        </Button>
-      ))}
+      {is_over_page && issuers.length > 0 && <NewTab {...{ org_id, invitation }} />}
+      {!is_over_page &&
+        issuers.slice(0, SHOWN_MAX).map(({ id, name }) => (
+          <Button key={id} onClick={() => void begin(id)} fullWidth>
+            Sign in with {name}
+          </Button>
+        ))}
       {invitation && data && !is_search && issuers.length === 0 && (
         <Alert color="yellow" role="alert">
           No identity provider signs people in here, so nobody can use an invitation. Ask whoever
@@ -106,6 +109,34 @@ export function SignInForms({
         </Alert>
       )}
     </Stack>
+  );
+}
+
+/** Goes to an identity provider, which comes back to `next`. Throws a Refusal. */
+export async function goToProvider(body: {
+  issuer_id: string;
+  next: string;
+  org_id?: string;
+  invitation?: string | undefined;
+}): Promise<void> {
+  const { url } = (await send('POST', '/api/session/oidc', { body })) as { url: string };
+  location.assign(url);
+}
+
+/** The way by an identity provider from a page that is to stay: its tab says when it is done. */
+function NewTab({
+  org_id,
+  invitation,
+}: {
+  org_id: string | undefined;
+  invitation: string | undefined;
+}) {
+  const search = queryText({ next: '/', org: org_id });
+  const hash = invitation === undefined ? '' : `#invitation=${invitation}`;
+  return (
+    <Button component="a" href={`/login${search}${hash}`} target="_blank" rel="noopener" fullWidth>
+      Sign in by your identity provider, in a new tab
+    </Button>
   );
 }
 

@@ -18,7 +18,8 @@ import { act } from '../parts/act';
 import { State } from '../parts/badge';
 import { Dialog } from '../parts/dialog';
 import { FormModal } from '../parts/form-modal';
-import { type Channel, channels, type Destination, type Kind, kinds } from './notice-words';
+import { useMe } from '../session/me';
+import { type Channel, channels, type Destination, type Kind, kindsOf } from './notice-words';
 
 const LIST = '/api/notice-destinations';
 
@@ -42,6 +43,7 @@ export function AddDestination({
     setUrl('');
     setTold([]);
   }, [opened]);
+  const kinds = kindsOf(useMe().acting_org);
   const has_url = channel !== 'email';
   const submit = async (idempotency_key: string) => {
     const body = {

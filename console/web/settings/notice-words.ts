@@ -26,6 +26,11 @@ export const platformKinds: readonly { value: Kind; label: string }[] = [
   { value: 'outbox_parked', label: 'messages to Temporal were given up' },
 ];
 
+/** What a destination may be told of: of an organization, or of the platform where `org_id` is null. */
+export function kindsOf(org_id: string | null): typeof kinds {
+  return org_id === null ? platformKinds : kinds;
+}
+
 export const channels: readonly { value: Channel; label: string }[] = [
   { value: 'slack', label: 'Slack' },
   { value: 'teams', label: 'Teams' },

@@ -12,7 +12,7 @@ import { FormModal } from '../parts/form-modal';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { AddDestination, Recipients, SecretOnce } from './notice-dialogs';
-import { channels, type Destination, kindWords, type Message } from './notice-words';
+import { channels, type Destination, kindsOf, kindWords, type Message } from './notice-words';
 
 /** An organization has no more. */
 const DESTINATIONS_MAX = 50;
@@ -37,11 +37,12 @@ const columns: Column<Destination>[] = [
   },
   {
     title: 'Told of',
-    cell: ({ kinds }) => (
-      <span className="wrap">
-        {kinds.length >= 8 ? 'everything' : kinds.map(kindWords).join('; ')}
-      </span>
-    ),
+    cell: ({ kinds, org_id }) => {
+      const is_all = kindsOf(org_id).every(({ value }) => kinds.includes(value));
+      return (
+        <span className="wrap">{is_all ? 'everything' : kinds.map(kindWords).join('; ')}</span>
+      );
+    },
   },
   {
     title: 'State',
