@@ -60,11 +60,8 @@ export interface Choice {
   next: string;
 }
 
-/** Seals and opens cookies; the first key seals, all of them open. */
-export type Cookies = ReturnType<typeof createCookies>;
-
-/** @param keys 32 bytes each in base64: CONSOLE_COOKIE_KEYS. */
-export function createCookies(keys: readonly string[]) {
+/** Seals and opens what is kept in cookies; the first key seals, all of them open. */
+function createSeal(keys: readonly string[]) {
   const secrets = keys.map((key) => new Uint8Array(Buffer.from(key, 'base64')));
   const [sealing] = secrets;
   if (sealing === undefined) throw new Error('There is no key for cookies.');
@@ -86,7 +83,16 @@ export function createCookies(keys: readonly string[]) {
     }
     return undefined;
   }
+  return { seal, open };
+}
 
+/** The cookies of the console. */
+export type Cookies = ReturnType<typeof createCookies>;
+
+/** @param keys 32 bytes each in base64: CONSOLE_COOKIE_KEYS. */
+export function createCookies(keys: readonly string[]) {
+  const sealing = createSeal(keys);
+  const { seal, open } = sealing;
   return {
     /** The session of a request; undefined without one, or with one that has ended. */
     async read(ctx: Context): Promise<Session | undefined> {
@@ -129,18 +135,25 @@ export function createCookies(keys: readonly string[]) {
       append(ctx, `${SIGN_IN_COOKIE}=; SameSite=Lax; Max-Age=0`);
       return kept && kept.until > Date.now() ? kept : undefined;
     },
+    ...choiceCookies(sealing),
+  };
+}
+
+function choiceCookies({ seal, open }: ReturnType<typeof createSeal>) {
+  return {
     /** Offers a choice of organizations, as many as there is room for, until somebody signs in. */
-    async offer(ctx: Context, choice: Choice): Promise<void> {
+    async offer(ctx: Context, choice: Omit<Choice, 'has_more'>): Promise<void> {
       let bytes = choice.next.length;
       const organizations = choice.organizations.filter((one) => {
         bytes += Buffer.byteLength(JSON.stringify(one));
         return bytes <= CHOICE_BYTES;
       });
-      const has_more = choice.has_more || organizations.length < choice.organizations.length;
+      const has_more = organizations.length < choice.organizations.length;
       const until = Date.now() + SIGN_IN_S * 1_000;
       const sealed = await seal('choice', { ...choice, organizations, has_more, until });
       append(ctx, `${CHOICE_COOKIE}=${sealed}; SameSite=Strict; Max-Age=${SIGN_IN_S}`);
     },
+    /** What is offered to this browser. */
     async readChoice(ctx: Context): Promise<Choice | undefined> {
       const kept = await open<Choice & { until: number }>('choice', cookieOf(ctx, CHOICE_COOKIE));
       if (kept === undefined || kept.until <= Date.now()) return undefined;

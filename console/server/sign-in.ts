@@ -136,8 +136,7 @@ export async function endOidc(ctx: Context, places: SignInPlaces): Promise<void>
     if (!(refusal instanceof AppError)) throw refusal;
     const organizations = offered(refusal);
     if (organizations !== undefined) {
-      const choice = { issuer_id, organizations, has_more: false, next: kept.next };
-      await places.cookies.offer(ctx, choice);
+      await places.cookies.offer(ctx, { issuer_id, organizations, next: kept.next });
     }
     failed(refusal.code, refusal.details.param);
   }
