@@ -1,0 +1,68 @@
+import type { Browser } from 'playwright-core';
+import { openBrowser } from '../../support/browser';
+import {
+  makeOrganization,
+  makeTopUp,
+  type TestOrganization,
+} from '../../support/console/organization';
+import { api, ask, demo, visit } from '../../support/console/visitor';
+
+// What operators do, and what others see of that.
+
+let browser: Browser;
+let org: TestOrganization;
+
+beforeAll(async () => {
+  [browser, org] = await Promise.all([openBrowser(), makeOrganization('Operated', 5)]);
+});
+afterAll(() => browser.close());
+
+const admin = () => demo().keys.platform_admin;
+
+test('an operator who looks at no organization makes a destination for the notices of the platform', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'platform_admin' });
+  await page.goto('/settings?tab=notices');
+  await page.getByRole('button', { name: 'New destination' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByRole('textbox', { name: 'Name' }).fill('Watch');
+  await form.getByLabel('Address').fill(`${demo().sandbox.notices_url}/slack/watch`);
+  await form.getByRole('button', { name: 'Make it' }).click();
+  await form.waitFor({ state: 'detached' });
+  await page.getByRole('row', { name: /Watch/ }).getByText('everything').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+  const { destinations } = await api<{
+    destinations: { id: string; org_id: string | null; name: string; kinds: string[] }[];
+  }>(admin(), 'GET', '/v1/notice-destinations');
+  const made = destinations.find(({ name }) => name === 'Watch');
+  expect(made).toMatchObject({ org_id: null, kinds: expect.arrayContaining(['outbox_parked']) });
+  await api(admin(), 'DELETE', `/v1/notice-destinations/${made?.id}`);
+});
+
+test('what an operator did is theirs in words, and the id of their key can be copied', async () => {
+  const access_key = org.keys.billing_admin;
+  const { page, context, complaints } = await visit(browser, { access_key });
+  await page.goto(`/wallets/${org.wallet_id}`);
+  const row = page.getByRole('row', { name: /Credited by hand/ });
+  await row.getByText('an operator').waitFor();
+  await row.getByRole('button', { name: /^key_.*: copy key_/ }).waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a link to a payment that does not say when it was made leads an operator to all of it', async () => {
+  const id = await makeTopUp(org, 12);
+  const { page, context, complaints } = await visit(browser, { role: 'platform_admin' });
+  expect(await ask(page, 'PUT', '/api/session/org', { org_id: org.id })).toBe(204);
+  await page.goto(`/wallets/${org.wallet_id}?type=payment_credit`);
+  await page.getByRole('link', { name: 'the payment' }).click();
+  await page.waitForURL(`**/payments/${id}`);
+  await page.getByRole('heading', { name: 'Top-up of $12.00' }).waitFor();
+  // What only operators see, and do.
+  await page.getByRole('row', { name: /Taken/ }).getByText('$12.00').waitFor();
+  await page.getByRole('button', { name: 'Refund' }).waitFor();
+  await page.goto('/payments/pay_none');
+  await page.getByRole('alert').getByText('No payment session').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
