@@ -1,3 +1,4 @@
+import { Group } from '@mantine/core';
 import { queryOptions, useQueries, useQuery } from '@tanstack/react-query';
 import { nameOf } from '../api/names';
 import { useMe } from '../session/me';
@@ -22,7 +23,28 @@ export function PersonName({ id }: { id: string | null }) {
   const { user } = useMe();
   if (id === null) return <span>nobody</span>;
   if (id === user?.user_id) return <span>{user.name} (you)</span>;
+  if (id.startsWith('key_')) return <KeyName id={id} />;
   return id === 'rule' ? <span>a rule</span> : <Name id={id} />;
+}
+
+const readers = ['tokens:write', 'org:members', 'org:billing'] as const;
+
+/**
+ * What a key did that stands for nobody. Whoever sees the names of all keys of the organization
+ * sees that one without a name is none of them: it is the platform's, which an operator has.
+ */
+function KeyName({ id }: { id: string }) {
+  const me = useMe();
+  const { data, isPending } = useQuery(nameQuery(id));
+  if (typeof data === 'string') return <span className="wrap">{data}</span>;
+  if (isPending) return null;
+  const is_operator = me.is_operator || readers.some((right) => me.permissions.includes(right));
+  return (
+    <Group gap={4} component="span" display="inline-flex">
+      {is_operator ? 'an operator' : 'a key or an operator'}
+      <CopyId value={id} />
+    </Group>
+  );
 }
 
 /** An organization by name, for operators, who see several. */
