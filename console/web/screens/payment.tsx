@@ -3,7 +3,6 @@ import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
 import { useState } from 'react';
 import { reading } from '../api/queries';
-import { text, useFilters } from '../fields/filters';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
 import { FactTable } from '../parts/facts';
@@ -11,7 +10,7 @@ import { AppLink } from '../parts/link';
 import { Money, moneyText } from '../parts/money';
 import { Name, OrgName, PersonName } from '../parts/names';
 import { Page } from '../parts/page';
-import { Empty, Failure, Loading } from '../parts/states';
+import { Failure, Loading } from '../parts/states';
 import { Time } from '../parts/time';
 import { RefundDialog } from '../payments/refund';
 import { ResolveDialog } from '../payments/resolve';
@@ -40,15 +39,7 @@ export function Payment() {
         <Failure error={error} retry={refetch} />
       </Page>
     );
-  if (!is_known) return <Loading />;
-  if (payment === undefined)
-    return (
-      <Page title="Payment">
-        <Empty title="Open it from the list">
-          Operators reach a payment by the list of <AppLink to="/payments">payments</AppLink>.
-        </Empty>
-      </Page>
-    );
+  if (!is_known || payment === undefined) return <Loading />;
   const close = () => setDialog(undefined);
   const is_refundable = isRefundable(payment);
   return (
@@ -105,34 +96,29 @@ export function Payment() {
 }
 
 /**
- * A payment by its id. The API shows operators lists only, so theirs is found by the moment at
- * which it was made, which stands in the address.
+ * A payment by its id. What operators see beside it is in their list alone, where it is found by
+ * the moment at which it was made.
  */
 function usePayment(id: string) {
   const { is_operator } = useMe();
-  const [{ made }] = useFilters({ made: text });
-  const own = useQuery({
+  const one = useQuery({
     ...reading('GET /api/payments/sessions/:id', { names: { id } }),
-    enabled: !is_operator,
     refetchInterval: ({ state }) =>
       state.data && OVER.includes(state.data.status) ? false : 5_000,
   });
-  const made_ms = Date.parse(made ?? '');
-  const is_dated = Number.isFinite(made_ms);
+  const from_date = one.data?.created_at;
   // The millisecond in which it was made, so that no page of others hides it.
-  const to_date = is_dated ? new Date(made_ms + 1).toISOString() : '';
+  const to_date = from_date && new Date(Date.parse(from_date) + 1).toISOString();
   const listed = useQuery({
-    ...reading('GET /api/admin/payments', {
-      query: { from_date: made, to_date, per_page: 200 },
-    }),
-    enabled: is_operator && is_dated,
+    ...reading('GET /api/admin/payments', { query: { from_date, to_date, per_page: 200 } }),
+    enabled: is_operator && from_date !== undefined,
     refetchInterval: 10_000,
   });
-  const admin = listed.data?.sessions.find((one) => one.id === id);
-  const payment: OnePayment | undefined = is_operator ? admin : own.data;
-  const query = is_operator ? listed : own;
-  const is_known = payment !== undefined || (is_operator && (!is_dated || listed.isSuccess));
-  return { payment, admin, error: query.error, refetch: () => void query.refetch(), is_known };
+  const admin = listed.data?.sessions.find((each) => each.id === id);
+  const is_known = one.data !== undefined && (!is_operator || !listed.isPending);
+  const payment: OnePayment | undefined = admin ?? one.data;
+  const refetch = () => void one.refetch();
+  return { payment, admin, error: one.error, refetch, is_known };
 }
 
 function Facts({ payment, admin }: { payment: OnePayment; admin: AdminPayment | undefined }) {
