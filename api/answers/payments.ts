@@ -36,14 +36,9 @@ export const paymentHistoryItem = z.strictObject({
   provider_order_id: id.nullable(),
   provider_capture_id: id.nullable(),
   created_at: time,
-});
-
-export const paymentSession = paymentHistoryItem.extend({
-  org_id: id,
   target_wallet_owner_type: z.enum(['user', 'team', 'organization']),
   target_wallet_owner_id: id.nullable(),
   wallet_id: id,
-  wallet_transaction_id: id.nullable(),
   credited_amount: money,
   refunded_amount: money.describe('What refunds and disputes have taken back from the wallet.'),
   refund_status: z
@@ -52,6 +47,11 @@ export const paymentSession = paymentHistoryItem.extend({
     .describe(
       'How the newest refund that was asked for stands; pending until the provider has done it.',
     ),
+});
+
+export const paymentSession = paymentHistoryItem.extend({
+  org_id: id,
+  wallet_transaction_id: id.nullable(),
   late: z.boolean().describe('Paid after the session had ended.'),
   error_code: z.string().nullable(),
   error_message: z.string().nullable(),

@@ -188,9 +188,12 @@ async function listOwn({ db, principal }: Ctx, { org_id, ...input }: z.infer<typ
   return { sessions: rows, ...envelope };
 }
 
+/** What the list of an organization says of a payment: not what its provider refused, or why. */
 function historyItem(session: payments.Session) {
   const { id: session_id, user_id, provider: name, surface, amount_nanos, currency } = session;
   const { status, provider_order_id, provider_capture_id, created_at } = session;
+  const { target_wallet_owner_type, target_wallet_owner_id, wallet_id } = session;
+  const { credited_amount_nanos, refunded_amount_nanos, refund_status } = session;
   return {
     id: session_id,
     user_id,
@@ -202,6 +205,12 @@ function historyItem(session: payments.Session) {
     provider_order_id,
     provider_capture_id,
     created_at,
+    target_wallet_owner_type,
+    target_wallet_owner_id,
+    wallet_id,
+    credited_amount_nanos,
+    refunded_amount_nanos,
+    refund_status,
   };
 }
 

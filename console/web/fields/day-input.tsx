@@ -10,11 +10,14 @@ export function DayInput({
   label,
   value,
   onDay,
+  onNone,
 }: {
   label: string;
   /** The day in force, `2026-11-30`. */
   value: string;
   onDay: (day: string) => void;
+  /** For a day that may be left out. */
+  onNone?: () => void;
 }) {
   const [typed, setTyped] = useState<string>();
   return (
@@ -26,6 +29,7 @@ export function DayInput({
         const text = event.currentTarget.value;
         setTyped(text);
         if (isDay(text) && text >= FIRST_DAY) onDay(text);
+        if (text === '') onNone?.();
       }}
       onBlur={() => setTyped(undefined)}
     />

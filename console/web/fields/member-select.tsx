@@ -17,11 +17,14 @@ export function MemberSelect({
   value,
   onChange,
   flex,
+  none,
 }: {
   label: string;
   value: Found | null;
   onChange: (member: Found | null) => void;
   flex?: number;
+  /** What no choice means, where one may be left out: `Show changes by anybody`. */
+  none?: string;
 }) {
   const id = useMe().acting_org ?? '';
   const [q, setQ] = useState('');
@@ -46,7 +49,9 @@ export function MemberSelect({
       filter={({ options }) => options}
       nothingFoundMessage="Nobody has this name"
       searchable
-      required
+      required={none === undefined}
+      clearable={none !== undefined}
+      {...(none === undefined ? {} : { clearButtonProps: { 'aria-label': none } })}
       flex={flex}
     />
   );

@@ -12,6 +12,11 @@ export const paymentCsv: AnyColumn<Listed>[] = [
   { title: 'user_id', text: ({ user_id }) => user_id },
   { title: 'user_name', name_of: ({ user_id }) => user_id },
   { title: 'provider', text: ({ provider }) => provider },
+  { title: 'wallet_id', text: ({ wallet_id }) => wallet_id },
+  { title: 'wallet_of', name_of: ({ wallet_id }) => wallet_id },
+  { title: 'credited_amount', text: ({ credited_amount }) => decimalText(credited_amount) },
+  { title: 'refunded_amount', text: ({ refunded_amount }) => decimalText(refunded_amount) },
+  { title: 'refund_status', text: ({ refund_status }) => refund_status },
   { title: 'provider_order_id', text: ({ provider_order_id }) => provider_order_id },
 ];
 
@@ -28,9 +33,6 @@ export const adminPaymentCsv: AnyColumn<Admin>[] = [
     text: ({ captured_amount }) => (captured_amount === null ? null : decimalText(captured_amount)),
   },
   { title: 'captured_currency', text: ({ captured_currency }) => captured_currency },
-  { title: 'credited_amount', text: ({ credited_amount }) => decimalText(credited_amount) },
-  { title: 'refunded_amount', text: ({ refunded_amount }) => decimalText(refunded_amount) },
-  { title: 'refund_status', text: ({ refund_status }) => refund_status },
   { title: 'open_disputes', text: ({ open_disputes }) => String(open_disputes) },
   { title: 'error_code', text: ({ error_code }) => error_code },
   { title: 'resolution', text: ({ resolution }) => resolution },

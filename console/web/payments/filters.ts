@@ -1,3 +1,4 @@
+import { dayShape } from '../fields/day-range';
 import { oneOf, text, useFilters } from '../fields/filters';
 import { statuses } from './words';
 
@@ -5,8 +6,7 @@ import { statuses } from './words';
 export const paymentShape = {
   tab: oneOf('payments', 'failed', 'webhooks', 'providers'),
   status: oneOf(...statuses),
-  from: text,
-  before: text,
+  ...dayShape,
   news: oneOf('unmatched', 'sent', 'ignored', 'all'),
   cursor: text,
 };

@@ -1,18 +1,18 @@
-import { Button, Group, Select, Text, TextInput } from '@mantine/core';
+import { Button, Group, Select, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading } from '../api/queries';
 import { PART_ROWS, type ReadPart } from '../api/whole';
-import { beginOf, isDay } from '../base/days';
+import { DayRange, momentsOf } from '../fields/day-range';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
-import { OrgName, PersonName } from '../parts/names';
+import { Name, OrgName, PersonName } from '../parts/names';
 import { firstPlace, pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
@@ -41,41 +41,30 @@ const PER_PAGE = 50;
 
 /** Which payments: their state, and the days on which they were begun. */
 export function PaymentFilterBar({ filters, set }: ListProps) {
-  const zone = useZone();
   return (
     <Group gap="xs" align="flex-end">
       <Select
         label="State"
         placeholder="any"
-        data={statuses.map((value) => ({ value, label: value }))}
+        data={statuses.map((value) => ({ value, label: states[value].word }))}
         value={filters.status ?? null}
         onChange={(value) => set({ status: (value ?? undefined) as Status | undefined })}
         clearable
         clearButtonProps={{ 'aria-label': 'Show payments in any state' }}
-        w={150}
+        w={180}
       />
-      <TextInput
-        type="date"
-        label={`From, by ${zone}`}
-        value={filters.from ?? ''}
-        onChange={(event) => set({ from: event.currentTarget.value })}
-      />
-      <TextInput
-        type="date"
-        label={`Before, by ${zone}`}
-        value={filters.before ?? ''}
-        onChange={(event) => set({ before: event.currentTarget.value })}
-      />
+      <DayRange days={filters} set={set} />
     </Group>
   );
 }
 
 /** What is asked for: the days are those of the zone in which times are shown. */
-function askedOf({ status, from, before, cursor }: PaymentFilters, zone: string) {
+function askedOf({ status, cursor, ...days }: PaymentFilters, zone: string) {
+  const { from, to } = momentsOf(days, zone);
   return {
     ...(status ? { status } : {}),
-    ...(isDay(from) ? { from_date: beginOf(from, zone) } : {}),
-    ...(isDay(before) ? { to_date: beginOf(before, zone) } : {}),
+    ...(from ? { from_date: from } : {}),
+    ...(to ? { to_date: to } : {}),
     ...pageAt(cursor),
     per_page: PER_PAGE,
   };
@@ -136,11 +125,34 @@ const columns: Column<Listed>[] = [
       </AppLink>
     ),
   },
-  { title: 'State', cell: ({ status }) => <State {...states[status]} /> },
+  {
+    title: 'Credited',
+    is_number: true,
+    cell: ({ credited_amount, currency }) => <Some amount={credited_amount} currency={currency} />,
+  },
+  {
+    title: 'Sent back',
+    is_number: true,
+    cell: ({ refunded_amount, currency }) => <Some amount={refunded_amount} currency={currency} />,
+  },
+  { title: 'State', cell: (payment) => <State {...standing(payment)} /> },
+  {
+    title: 'For',
+    cell: ({ wallet_id }) => (
+      <AppLink to={`/wallets/${wallet_id}`}>
+        <Name id={wallet_id} />
+      </AppLink>
+    ),
+  },
   { title: 'By', cell: ({ user_id }) => <PersonName id={user_id} /> },
   { title: 'At', cell: ({ provider }) => providerWords(provider) },
   { title: 'Payment', cell: ({ id }) => <CopyId value={id} /> },
 ];
+
+/** An amount; none is a dash. */
+function Some({ amount, currency }: { amount: number; currency: string }) {
+  return amount === 0 ? <span>–</span> : <Money amount={amount} currency={currency} />;
+}
 
 /** The payments of all organizations, or of the one that is looked at. */
 export function AllPayments({ filters, set, is_failed }: ListProps & { is_failed: boolean }) {
@@ -161,8 +173,7 @@ export function AllPayments({ filters, set, is_failed }: ListProps & { is_failed
     return { items: sessions, next };
   };
   const navigate = useNavigate();
-  const open = ({ id, created_at: made }: AdminPayment) =>
-    void navigate({ to: `/payments/${id}`, search: { made } as never });
+  const open = ({ id }: AdminPayment) => void navigate({ to: `/payments/${id}` });
   return (
     <>
       <Group justify="flex-end">
@@ -201,8 +212,8 @@ const admin_columns: Column<AdminPayment>[] = [
   {
     title: 'Ordered',
     is_number: true,
-    cell: ({ id, created_at, amount, currency }) => (
-      <AppLink to={`/payments/${id}`} search={{ made: created_at }}>
+    cell: ({ id, amount, currency }) => (
+      <AppLink to={`/payments/${id}`}>
         <Money amount={amount} currency={currency} />
       </AppLink>
     ),

@@ -34,7 +34,11 @@ export const states = {
     means: 'The provider has the money; the wallet is credited within minutes.',
   },
   confirming: { word: 'being credited', kind: 'info', means: 'The wallet is being credited.' },
-  confirmed: { word: 'being credited', kind: 'info', means: 'The wallet is being credited.' },
+  confirmed: {
+    word: 'confirmed',
+    kind: 'info',
+    means: 'The money is there; the wallet is being credited.',
+  },
   completed: { word: 'credited', kind: 'good', means: 'The wallet was credited.' },
   refunded: { word: 'refunded', kind: 'neutral', means: 'The money went back to the buyer.' },
   canceled: { word: 'canceled', kind: 'neutral', means: 'The buyer gave it up: nothing was paid.' },

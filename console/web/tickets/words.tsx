@@ -4,7 +4,8 @@ import { Money } from '../parts/money';
 
 export type CostTicket = Answer<'GET /api/tickets/:id'>;
 
-const states = {
+/** A state in a word. */
+export const states = {
   open: { word: 'open', kind: 'waiting' },
   approved: { word: 'approved', kind: 'info' },
   denied: { word: 'denied', kind: 'bad' },
