@@ -1,4 +1,5 @@
 import { Tabs } from '@mantine/core';
+import { dayShape } from '../fields/day-range';
 import { oneOf, text, useFilters } from '../fields/filters';
 import { NotSeen } from '../parts/guarded';
 import { Page } from '../parts/page';
@@ -28,6 +29,8 @@ const shape = {
   actor_type: oneOf('user', 'key', 'platform', 'system'),
   action: text,
   object_id: text,
+  actor: text,
+  ...dayShape,
   message_status: oneOf('waiting', 'delivered', 'failed'),
   page: text,
   cursor: text,

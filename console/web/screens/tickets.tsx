@@ -6,6 +6,7 @@ import { call } from '../api/client';
 import { reading } from '../api/queries';
 import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
 import { serverNow } from '../base/clock';
+import { DayRange, dayShape, momentsOf } from '../fields/day-range';
 import { FilterInput } from '../fields/filter-input';
 import { oneOf, text, useFilters } from '../fields/filters';
 import { CsvButton } from '../parts/csv';
@@ -15,11 +16,11 @@ import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
-import { decidesTickets, may, useMe } from '../session/me';
+import { decidesTickets, may, useMe, useZone } from '../session/me';
 import { BulkDecision } from '../tickets/bulk';
 import { ticketCsv } from '../tickets/csv';
 import { ApproveDialog, DenyDialog } from '../tickets/decide';
-import { type CostTicket, missingWords, TicketState } from '../tickets/words';
+import { type CostTicket, missingWords, states, TicketState } from '../tickets/words';
 
 const statuses = ['open', 'approved', 'denied', 'redeemed', 'expired'] as const;
 const shape = {
@@ -27,6 +28,7 @@ const shape = {
   whose: oneOf('mine', 'all'),
   cause: oneOf('balance', 'budget'),
   q: text,
+  ...dayShape,
   cursor: text,
 };
 
@@ -39,6 +41,7 @@ export function Tickets() {
   const bills = may(me, 'org:billing');
   const is_all = bills || filters.whose === 'all';
   const status = filters.status ?? 'open';
+  const zone = useZone();
   // Nobody approves a ticket that is closed.
   const is_approvable = !is_mine && !is_all && status === 'open';
   const asked = {
@@ -47,6 +50,7 @@ export function Tickets() {
     ...(is_approvable ? { approvable: 'true' as const } : {}),
     cause: filters.cause,
     q: filters.q,
+    ...momentsOf(filters, zone),
   };
   const query = useQuery({
     ...reading('GET /api/tickets', {
@@ -208,7 +212,10 @@ function Filters({
     <Group gap="xs" align="flex-end">
       <Select
         label="State"
-        data={[...statuses, 'all'].map((value) => ({ value, label: value }))}
+        data={[
+          ...statuses.map((value) => ({ value, label: states[value].word as string })),
+          { value: 'all', label: 'all' },
+        ]}
         value={filters.status ?? 'open'}
         onChange={(value) => set({ status: (value ?? 'open') as 'open' })}
         allowDeselect={false}
@@ -249,6 +256,7 @@ function Filters({
         onFilter={(q) => set({ q })}
         w={200}
       />
+      <DayRange days={filters} set={set} />
       {children}
     </Group>
   );

@@ -4,6 +4,7 @@ import { useParams } from '@tanstack/react-router';
 import type { Answer } from '../api/client';
 import { reading } from '../api/queries';
 import { serverNow } from '../base/clock';
+import { dayShape } from '../fields/day-range';
 import { oneOf, text, useFilters } from '../fields/filters';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
@@ -30,6 +31,7 @@ const shape = {
   type: oneOf(...entryTypes),
   model: text,
   request_id: text,
+  ...dayShape,
   cursor: text,
 };
 

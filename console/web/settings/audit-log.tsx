@@ -4,20 +4,25 @@ import { useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading } from '../api/queries';
 import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
+import { DayRange, type Days, momentsOf } from '../fields/day-range';
 import { FilterInput } from '../fields/filter-input';
+import { MemberSelect } from '../fields/member-select';
 import { CopyId } from '../parts/copy-id';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { Dialog } from '../parts/dialog';
 import { AppLink } from '../parts/link';
-import { Name } from '../parts/names';
+import { Name, PersonName, useNamesOf } from '../parts/names';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
+import { useMe, useZone } from '../session/me';
+import { AuditValue, fieldWords } from './audit-values';
 
 type Change = Extract<Answer<'GET /api/audit-log'>, { next: unknown }>['audit_log'][number];
 type ActorType = Change['actor']['type'];
 
-export interface AuditFilters {
+export interface AuditFilters extends Days {
+  actor?: string | undefined;
   actor_type?: ActorType | undefined;
   action?: string | undefined;
   object_id?: string | undefined;
@@ -42,9 +47,12 @@ export function AuditLog({
   filters: AuditFilters;
   set: (change: AuditFilters) => void;
 }) {
-  const { actor_type, action, object_id, cursor = 'first' } = filters;
+  const { actor, actor_type, action, object_id, cursor = 'first' } = filters;
+  const me = useMe();
   const by_whole_action = action?.includes('.');
   const asked = {
+    ...momentsOf(filters, useZone()),
+    actor,
     actor_type,
     object_id,
     ...(by_whole_action ? { action } : { object_type: action }),
@@ -76,6 +84,7 @@ export function AuditLog({
           clearButtonProps={{ 'aria-label': 'Show changes by anybody' }}
           w={150}
         />
+        {me.acting_org !== null && <Person id={actor} set={set} />}
         <FilterInput
           label="What"
           placeholder="key, key.created"
@@ -89,6 +98,7 @@ export function AuditLog({
           onFilter={(words) => set({ object_id: words })}
           w={220}
         />
+        <DayRange days={filters} set={set} />
         <CsvButton file="audit-log" read={read} columns={csv} />
       </Group>
       <DataTable
@@ -123,9 +133,22 @@ export function AuditLog({
   );
 }
 
+/** Whose changes are shown, of the members. */
+function Person({ id, set }: { id: string | undefined; set: (change: AuditFilters) => void }) {
+  const names = useNamesOf(id === undefined ? [] : [id]);
+  return (
+    <MemberSelect
+      label="Person"
+      none="Show changes by every person"
+      value={id === undefined ? null : { id, name: names.get(id) ?? id }}
+      onChange={(member) => set({ actor: member?.id })}
+    />
+  );
+}
+
 function Actor({ change: { actor } }: { change: Change }) {
   if (actor.name !== null) return <span className="wrap">{actor.name}</span>;
-  return actor.id === null ? <span>{actor.type}</span> : <CopyId value={actor.id} />;
+  return actor.id === null ? <span>{actor.type}</span> : <PersonName id={actor.id} />;
 }
 
 /** Where a thing without a name is shown. */
@@ -156,6 +179,7 @@ function Which({ change: { object, before, after } }: { change: Change }) {
 function Detail({ change }: { change: Change }) {
   const { before, after, created_at, session_id, request_id, key_id, seq, hash } = change;
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
+  const row = { ...before, ...after };
   const ids = {
     [actionWords(change.object.type)]: change.object.id,
     session: session_id,
@@ -181,15 +205,16 @@ function Detail({ change }: { change: Change }) {
           </Table.Thead>
           <Table.Tbody>
             {names.map((name) => {
-              const [was, is] = [valueWords(before?.[name]), valueWords(after?.[name])];
+              const [was, is] = [before?.[name], after?.[name]];
+              const is_same = JSON.stringify(was) === JSON.stringify(is);
               return (
-                <Table.Tr key={name} fw={was === is ? 400 : 700}>
-                  <Table.Td data-title="Field">{name}</Table.Td>
+                <Table.Tr key={name} fw={is_same ? 400 : 700}>
+                  <Table.Td data-title="Field">{fieldWords(name)}</Table.Td>
                   <Table.Td data-title="Before" className="wrap">
-                    {was}
+                    <AuditValue field={name} value={was} row={row} />
                   </Table.Td>
                   <Table.Td data-title="After" className="wrap">
-                    {is}
+                    <AuditValue field={name} value={is} row={row} />
                   </Table.Td>
                 </Table.Tr>
               );
@@ -212,11 +237,6 @@ function Detail({ change }: { change: Change }) {
       </Group>
     </Stack>
   );
-}
-
-function valueWords(value: unknown): string {
-  if (value === undefined || value === null) return '–';
-  return typeof value === 'object' ? JSON.stringify(value) : String(value);
 }
 
 const csv = [

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { call } from '../api/client';
 import { reading } from '../api/queries';
 import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
+import { DayRange, type Days, momentsOf } from '../fields/day-range';
 import { FilterInput } from '../fields/filter-input';
 import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
@@ -11,6 +12,7 @@ import { Money } from '../parts/money';
 import { PersonName } from '../parts/names';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
+import { useZone } from '../session/me';
 import { type Entry, ledgerCsv } from './csv';
 
 export const entryTypes = [
@@ -33,7 +35,7 @@ const words: Record<(typeof entryTypes)[number], string> = {
 };
 
 /** Which entries of a ledger. */
-export interface LedgerFilters {
+export interface LedgerFilters extends Days {
   type?: (typeof entryTypes)[number] | undefined;
   model?: string | undefined;
   request_id?: string | undefined;
@@ -53,7 +55,7 @@ export function Ledger({
   set: (change: LedgerFilters) => void;
 }) {
   const { type, model, request_id, cursor = 'first' } = filters;
-  const asked = { type, model, request_id };
+  const asked = { type, model, request_id, ...momentsOf(filters, useZone()) };
   const query = useQuery({
     ...reading('GET /api/wallets/:id/transactions', {
       names: { id },
@@ -94,6 +96,7 @@ export function Ledger({
           onFilter={(words) => set({ request_id: words })}
           w={180}
         />
+        <DayRange days={filters} set={set} />
         <CsvButton file="ledger" read={read} columns={ledgerCsv(currency)} />
       </Group>
       <DataTable

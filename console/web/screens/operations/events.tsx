@@ -4,6 +4,7 @@ import { useState } from 'react';
 import { type Answer, call, type Query } from '../../api/client';
 import { reading } from '../../api/queries';
 import { PART_ROWS, type ReadPart } from '../../api/whole';
+import { DayRange, dayShape, momentsOf } from '../../fields/day-range';
 import { FilterInput } from '../../fields/filter-input';
 import { oneOf, text, useFilters } from '../../fields/filters';
 import { type EventType, event_types } from '../../operations/event-types';
@@ -29,6 +30,7 @@ const shape = {
   action: text,
   agent_id: text,
   request_id: text,
+  ...dayShape,
   paused: oneOf('1'),
   cursor: text,
 };
@@ -53,11 +55,14 @@ export function Events() {
 
 function Inside() {
   const me = useMe();
-  const [{ cursor, paused, ...filters }, set] = useFilters(shape);
+  const [{ cursor, paused, from, before, ...filters }, set] = useFilters(shape);
+  const days = { from, before };
+  const { from: since, to: until } = momentsOf(days, useZone());
+  const asked = { ...filters, since, until };
   const is_live = paused === undefined && cursor === undefined;
   const query = useQuery({
     ...reading('GET /api/events', {
-      query: { ...filters, cursor, limit: 50 } as Query<'GET /api/events'>,
+      query: { ...asked, cursor, limit: 50 } as Query<'GET /api/events'>,
     }),
     // New events make the page read anew at once; this is for a stream that is away.
     refetchInterval: is_live ? LOOK_MS : false,
@@ -66,7 +71,7 @@ function Inside() {
     enabled: me.acting_org !== null,
   });
   const read: ReadPart<Happened> = async (place) => {
-    const part = { ...filters, cursor: place, limit: PART_ROWS } as Query<'GET /api/events'>;
+    const part = { ...asked, cursor: place, limit: PART_ROWS } as Query<'GET /api/events'>;
     const { events, next_cursor } = await call('GET /api/events', { query: part });
     return { items: events, next: next_cursor };
   };
@@ -111,6 +116,7 @@ function Inside() {
             w={180}
           />
         ))}
+        <DayRange days={days} set={set} />
         <CsvButton file="events" read={read} columns={csv} />
       </Group>
       <DataTable
