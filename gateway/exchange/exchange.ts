@@ -256,7 +256,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
     const { troubles } = this.candidate.target;
     if (troubles) troubles.refusal = ownRefusal(this.candidate.target, refused_by);
-    if (blame === 'account') this.noteAccount(refused_by);
+    if (blame === 'account' || (blame === 'moment' && refused_by.failure.is_retold))
+      this.noteAccount(refused_by);
     if (this.call.client_is_gone || this.has_given_up) this.candidate.target.breaker.abandoned();
     else if (speaksAgainst(blame)) this.countFailure();
     else this.countSuccess();
@@ -265,7 +266,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
   /** What no client is told is for the operator. */
   private noteAccount({ failure, refusal }: Refused): void {
-    const { message } = failure;
+    const message = failure.original ?? failure.message;
     const is_clock = /signature (?:expired|not yet current)/i.test(message);
     const hint = is_clock ? ': set the clock of this machine' : '';
     const { id: target, own_key_id: provider_key_id } = this.candidate.target;

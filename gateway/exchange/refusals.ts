@@ -47,7 +47,11 @@ export function withoutSecrets(refused: Refused, secrets: readonly string[]): Re
     found.reduce((left, secret) => left.replaceAll(secret, '[credential]'), text);
   const body = Buffer.from(hide(refusal.body.toString('utf8')));
   return {
-    failure: { ...failure, message: hide(failure.message) },
+    failure: {
+      ...failure,
+      message: hide(failure.message),
+      ...(failure.original === undefined ? {} : { original: hide(failure.original) }),
+    },
     refusal: { ...refusal, body },
   };
 }
@@ -92,9 +96,10 @@ export function ownRefusal(
   { provider, own_key_id }: Pick<Upstream, 'provider' | 'own_key_id'>,
   { failure, refusal }: Refused,
 ): AppError | undefined {
-  const is_of_key = failure.blame === 'account' || failure.status === 429;
+  const is_of_option = failure.blame === 'moment' && failure.original !== undefined;
+  const is_of_key = failure.blame === 'account' || failure.status === 429 || is_of_option;
   if (own_key_id === undefined || !is_of_key) return undefined;
-  const message = withoutTokens(failure.message);
+  const message = withoutTokens(failure.original ?? failure.message);
   const limit = limitTold(refusal.headers, jsonIn(refusal.body));
   return ownKeyRefused(provider, { status: failure.status, message }, limit);
 }

@@ -6,6 +6,12 @@ interface Said {
   message: string;
   code: unknown;
   type: unknown;
+  param?: unknown;
+}
+
+/** What another target may not say, in words that name no account. */
+export interface Elsewhere {
+  retold: string;
 }
 
 // Codes and types that speak of this gateway's account: its money, its key, its rights.
@@ -74,6 +80,30 @@ const request_messages: readonly { begins: RegExp; retold?: string }[] = [
 export function speaksOfAccount({ code, type, message }: Said, status: number): boolean {
   if (of_account.test(stringOf(code)) || of_account.test(stringOf(type))) return true;
   return account_messages.some(([of, begins]) => of === status && begins.test(message));
+}
+
+// OpenAI, of what it gives to organizations that it has verified: summaries of reasoning, streams
+// of some models, models of pictures. The others' requests are served.
+const of_option = /^your organization must be verified to (?:generate|stream|use)\b/i;
+// Google, of each window that is used up, that of a minute too (continuedev/continue#10085).
+const of_quota = /^you exceeded your current quota\b/i;
+
+/**
+ * Undefined unless a message speaks of this gateway's account, but of one option of the request or
+ * of the next seconds only: what others ask, or what is asked later, is served. `waits` says that
+ * the provider tells when to ask again.
+ */
+export function aboutMoment(
+  { message, code, type, param }: Said,
+  { status, waits }: { status: number; waits: boolean },
+): Elsewhere | undefined {
+  if (of_option.test(message) && (status === 400 || status === 403)) {
+    const option = stringOf(param) === '' ? 'what this request asks for' : `"${stringOf(param)}"`;
+    return { retold: `The provider does not serve ${option} to this gateway.` };
+  }
+  if (!waits || status !== 429 || !of_quota.test(message)) return undefined;
+  if (of_account.test(stringOf(code)) || of_account.test(stringOf(type))) return undefined;
+  return { retold: 'The provider takes no more requests of this gateway for a moment.' };
 }
 
 /**

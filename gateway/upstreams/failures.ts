@@ -1,5 +1,6 @@
 import { type Body, isObject, stringOf } from '../wire/values';
-import { aboutRequest, speaksOfAccount } from './account-words';
+import { aboutMoment, aboutRequest, speaksOfAccount } from './account-words';
+import { waitIn } from './retry';
 
 // The one place that knows the words in which providers say that they give no answer.
 
@@ -28,6 +29,8 @@ export interface Failure {
   message: string;
   /** The message is the gateway's own, as the provider's names an account. */
   is_retold?: boolean;
+  /** The provider's own, where they are retold: for the log, and for whose key it is. */
+  original?: string;
   code: string | null;
   type: string | null;
   param: string | null;
@@ -125,7 +128,7 @@ export function isOnlyWords(value: Body): boolean {
 export function failureInside(value: unknown): Failure {
   const words = wordsIn(value) ?? nothing_said;
   const status = statusIn(words) ?? 502;
-  return failureOf(words, status, blameOf(words, status, passing_inside));
+  return failureOf(words, status, passing_inside, value);
 }
 
 /**
@@ -135,20 +138,26 @@ export function failureInside(value: unknown): Failure {
 export function failureWith(status: number, value: unknown, named?: string): Failure {
   const found = wordsIn(value) ?? nothing_said;
   const words = { ...found, code: found.code ?? named ?? null };
-  const blame = blameOf(words, status, passing);
+  const failure = failureOf(words, status, passing, value);
   // A moderation of the request is no matter of the account.
-  const is_flagged = status === 403 && isFlagged(value);
-  return failureOf(words, status, is_flagged ? 'client' : blame);
+  return status === 403 && isFlagged(value) ? { ...failure, blame: 'client' } : failure;
 }
 
-function failureOf(words: Words, status: number, blame: Blame): Failure {
+function failureOf(
+  words: Words,
+  status: number,
+  elsewhere: ReadonlySet<number>,
+  value: unknown,
+): Failure {
   const { message, code, type, param } = words;
-  const retold = blame === 'client' ? aboutRequest(message)?.retold : undefined;
+  const momentary = aboutMoment(words, { status, waits: waitIn(value) !== undefined });
+  const blame = momentary === undefined ? blameOf(words, status, elsewhere) : 'moment';
+  const { retold } = momentary ?? (blame === 'client' ? aboutRequest(message) : undefined) ?? {};
   return {
     blame,
     status: status < 400 ? 502 : status,
     message: retold ?? message,
-    ...(retold === undefined ? {} : { is_retold: true }),
+    ...(retold === undefined ? {} : { is_retold: true, original: message }),
     code: typeof code === 'number' ? String(code) : wordIn(code),
     type: type === 'error' ? null : wordIn(type),
     param: stringOf(param) || null,

@@ -7,6 +7,8 @@ type Headers = Record<string, string | string[] | undefined>;
 const part = /(\d+(?:\.\d+)?)(ms|s|m|h)/g;
 // A longer text names no wait; reading it would take the square of its length.
 const WAIT_MAX_CHARACTERS = 40;
+// Google's words for it, as they stand in a text (continuedev/continue#10085).
+const told_wait = /\bPlease retry in ([\d.hms]{1,40}?)\.?(?:\s|$)/;
 // What is longer says more of a mistake than of a wait.
 const WAIT_MAX_SECONDS = 86_400;
 const seconds: Readonly<Record<string, number>> = { ms: 0.001, s: 1, m: 60, h: 3_600 };
@@ -39,7 +41,7 @@ export function retryAfter(
   said: unknown,
   now_ms = Date.now(),
 ): number | undefined {
-  const wait = waitInDetails(said) ?? waitInWindows(headers);
+  const wait = waitIn(said) ?? waitInWindows(headers);
   const is_wait = wait !== undefined && wait <= WAIT_MAX_SECONDS;
   return headerWait(headers, now_ms) ?? (is_wait ? wholeSeconds(wait) : undefined);
 }
@@ -82,15 +84,18 @@ function usedUp(headers: Headers): number {
   return 0;
 }
 
-/** Google's `RetryInfo` among the details of an error. */
-function waitInDetails(said: unknown): number | undefined {
+/**
+ * How many seconds an error says to wait: by Google's `RetryInfo` among its details, or in its text
+ * where they are missing.
+ */
+export function waitIn(said: unknown): number | undefined {
   const whole: unknown = Array.isArray(said) ? said[0] : said;
   const error = isObject(whole) && isObject(whole.error) ? whole.error : {};
   for (const detail of listOf(error.details)) {
     const wait = secondsIn(stringOf(detail.retryDelay));
     if (wait !== undefined) return wait;
   }
-  return undefined;
+  return secondsIn(told_wait.exec(stringOf(error.message))?.[1] ?? '');
 }
 
 /** The end of the windows that are used up, as OpenAI and Groq tell them. */
