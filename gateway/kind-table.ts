@@ -62,7 +62,7 @@ function changesOf(wire: Wire): string {
   const named = [...droppedBy(wire), ...drop_empty.map((name) => `empty ${name}`)];
   const renamed = Object.entries(rename).map(([from, to]) => `${from} → ${to}`);
   const refused = [...lacks, ...refuses].map((name) => `422: ${name}`);
-  const listed = Array.isArray(betas) ? ['betas that it does not know'] : [];
+  const listed = betas instanceof Map ? ['betas that it does not know'] : [];
   return [...named, ...renamed, ...refused, ...listed].join(', ') || 'nothing';
 }
 

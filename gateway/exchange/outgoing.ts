@@ -86,7 +86,7 @@ function namedBody(call: Sendable, candidate: Candidate): Buffer {
  * What goes from the client to the upstream besides the body, as far as its provider takes it; a
  * key, cookies and identity never do.
  */
-function clientHeaders({ ctx }: Sendable, wire: Wire) {
+function clientHeaders({ ctx, request }: Sendable, wire: Wire) {
   const given = ctx.req.headers;
   const headers: Record<string, string> = {};
   if (typeof given.accept === 'string' && wire.headers?.accept === undefined)
@@ -100,10 +100,11 @@ function clientHeaders({ ctx }: Sendable, wire: Wire) {
     if (asked !== '') headers['anthropic-beta'] = asked;
     return { headers, betas: [], refused: [] };
   }
-  const allowed = wire.betas ?? [];
-  const all = asked.split(',').map((beta) => beta.trim());
-  const betas = all.filter((beta) => allowed.includes(beta));
-  const refused = all.filter((beta) => beta !== '' && !allowed.includes(beta));
+  const known = wire.betas;
+  const all = asked.split(',').flatMap((beta) => beta.trim() || []);
+  const needed = wire.needs_betas?.(request.body) ?? [];
+  const betas = [...new Set([...all.flatMap((beta) => known?.get(beta) ?? []), ...needed])];
+  const refused = all.filter((beta) => known?.has(beta) !== true);
   if (betas.length > 0 && !wire.has_betas_inside) headers['anthropic-beta'] = betas.join(',');
   return { headers, betas, refused };
 }

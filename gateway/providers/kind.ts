@@ -1,3 +1,5 @@
+import type { Betas } from './betas';
+
 // A provider is a row of data: where it is, how it is told who asks, which routes it serves, and
 // what it takes of a body. The pipeline knows these types and no provider.
 
@@ -130,7 +132,9 @@ export interface Wire {
   /** Members that the wire adds to each body. */
   members?: (asked: Asked) => Readonly<Record<string, unknown>>;
   /** Which values of `anthropic-beta` go there; none if absent. */
-  betas?: 'all' | readonly string[];
+  betas?: 'all' | Betas;
+  /** Values of it that this body does not do without there. */
+  needs_betas?: (body: Readonly<Record<string, unknown>>) => readonly string[];
   /** They go there in the body, by `members`, and not as a header. */
   has_betas_inside?: boolean;
   /** Other headers of the client that go there. */
@@ -195,22 +199,6 @@ export function anthropicWire(base_url: string | undefined, wire: Partial<Wire> 
     ...wire,
   };
 }
-
-/** Betas that Claude's other sellers know; they refuse a request that names another one. */
-export const claude_betas = [
-  'computer-use-2025-01-24',
-  'computer-use-2025-11-24',
-  'context-1m-2025-08-07',
-  'context-management-2025-06-27',
-  'dev-full-thinking-2025-05-14',
-  'effort-2025-11-24',
-  'fine-grained-tool-streaming-2025-05-14',
-  'interleaved-thinking-2025-05-14',
-  'output-128k-2025-02-19',
-  'token-efficient-tools-2025-02-19',
-  'tool-examples-2025-10-29',
-  'tool-search-tool-2025-10-19',
-] as const;
 
 /**
  * What OpenAI's wire has no word for: its providers keep a cache by themselves. Servers of one's

@@ -53,7 +53,35 @@ const chatted =
   /^\/v1\/projects\/([\w-]+)\/locations\/([\w-]+)\/endpoints\/openapi(\/chat\/completions)$/;
 // As its documents say, and as the client of Claude's maker sends it.
 const version = /^(?:vertex-2023-10-16|202[6-9]-\d\d-\d\d)$/;
-const refused_members = new Set(['model', 'service_tier', 'inference_geo', 'speed']);
+// What it takes of a message, and of the header for betas: all else is 400
+// (anthropics/claude-code#34802 #21625, poe-platform/poe-code#25, vercel/ai#13986).
+const known_members = new Set([
+  'anthropic_version',
+  'context_management',
+  'max_tokens',
+  'messages',
+  'metadata',
+  'output_config',
+  'stop_sequences',
+  'stream',
+  'system',
+  'temperature',
+  'thinking',
+  'tool_choice',
+  'tools',
+  'top_k',
+  'top_p',
+]);
+const known_betas = new Set([
+  'compact-2026-01-12',
+  'computer-use-2025-01-24',
+  'computer-use-2025-11-24',
+  'context-1m-2025-08-07',
+  'context-management-2025-06-27',
+  'interleaved-thinking-2025-05-14',
+  'tool-search-tool-2025-10-19',
+]);
+const SEARCH = 'web-search-2025-03-05';
 
 export async function serveVertex(visit: Visit, options: VertexOptions): Promise<void> {
   const { body, headers } = visit;
@@ -78,15 +106,42 @@ export async function serveVertex(visit: Visit, options: VertexOptions): Promise
   }
   const found = predicted.exec(path);
   if (found === null) return refuse(visit, 404, 'NOT_FOUND', 'There is no such path.');
-  const unknown = Object.keys(body).find((name) => refused_members.has(name));
-  if (unknown !== undefined)
-    return refuse(visit, 400, 'INVALID_ARGUMENT', `${unknown}: Extra inputs are not permitted`);
+  const wrong = wrongMember(body) ?? wrongBeta(visit);
+  if (wrong !== undefined) return refuseMessage(visit, wrong);
   if (!version.test(String(body.anthropic_version)))
     return refuse(visit, 400, 'INVALID_ARGUMENT', 'anthropic_version is wrong.');
   if ((found[4] === 'streamRawPredict') !== (body.stream === true))
     return refuse(visit, 400, 'INVALID_ARGUMENT', 'The path and "stream" differ.');
   const { anthropic_version: _, ...rest } = body;
   await relay(visit, '/v1/messages', { ...rest, model: standIn(found[3] as string) });
+}
+
+/** Claude's own words, and not those of the server in front of it. */
+function refuseMessage(visit: Visit, message: string): void {
+  const error = { type: 'invalid_request_error', message };
+  answer(visit, 400, { type: 'error', error, request_id: 'req_vrtx_sandbox' });
+}
+
+function wrongMember(body: Record<string, unknown>): string | undefined {
+  const unknown = Object.keys(body).find((name) => !known_members.has(name));
+  if (unknown !== undefined) return `${unknown}: Extra inputs are not permitted`;
+  return /"cache_control":\{[^}]*"scope"/.test(JSON.stringify(body))
+    ? 'system.0.cache_control.ephemeral.scope: Extra inputs are not permitted'
+    : undefined;
+}
+
+function wrongBeta({ headers, body }: Visit): string | undefined {
+  const asked = String(headers['anthropic-beta'] ?? '').split(',');
+  const betas = asked.map((beta) => beta.trim()).filter(Boolean);
+  const unknown = betas.filter((beta) => beta !== SEARCH && !known_betas.has(beta));
+  if (unknown.length > 0) {
+    const names = unknown.map((beta) => `\`${beta}\``).join(', ');
+    return `Unexpected value(s) ${names} for the \`anthropic-beta\` header. Please consult our documentation at docs.anthropic.com or try again without the header.`;
+  }
+  const tools = Array.isArray(body.tools) ? (body.tools as { type?: string }[]) : [];
+  const searches = tools.findIndex(({ type = '' }) => type.startsWith('web_search'));
+  if (searches < 0 || betas.includes(SEARCH)) return undefined;
+  return `tools.${searches}: Input tag '${tools[searches]?.type}' found using 'type' does not match any of the expected tags`;
 }
 
 const traffic_types = new Map<unknown, string>([

@@ -1,7 +1,7 @@
+import { bedrock_betas, mantle_betas } from '../betas';
 import {
   type Asked,
   anthropicWire,
-  claude_betas,
   claude_refused,
   type Kind,
   openaiWire,
@@ -28,7 +28,7 @@ function invoked({ region }: Place): Wire {
     families: ['messages'],
     drop: ['model', 'stream', ...claude_refused],
     drop_inside: { cache_control: ['scope'] },
-    betas: claude_betas,
+    betas: bedrock_betas,
     has_betas_inside: true,
     members: (asked) => ({
       anthropic_version: versionFor(asked, VERSION),
@@ -66,7 +66,7 @@ function mantleMessages({ region }: Place): Wire {
       families: ['messages'],
       drop: claude_refused,
       drop_inside: { cache_control: ['scope'] },
-      betas: claude_betas,
+      betas: mantle_betas,
     }),
     base_url: () => `https://bedrock-mantle.${region}.api.aws/anthropic`,
   };

@@ -1,6 +1,6 @@
+import { vertex_betas, vertex_search } from '../betas';
 import {
   anthropicWire,
-  claude_betas,
   claude_refused,
   type Kind,
   openaiWire,
@@ -34,7 +34,8 @@ function predicted(place: Place): Wire {
     base_url: baseUrl,
     drop: ['model', ...claude_refused],
     drop_inside: { cache_control: ['scope'] },
-    betas: claude_betas,
+    betas: vertex_betas,
+    needs_betas: searchesBy,
     members: (asked) => ({ anthropic_version: versionFor(asked, VERSION) }),
     path: ({ model, is_stream }) => {
       const name = encodeURIComponent(model).replaceAll('%40', '@');
@@ -42,6 +43,12 @@ function predicted(place: Place): Wire {
       return `${below(place)}/publishers/anthropic/models/${name}:${method}`;
     },
   };
+}
+
+/** Its maker's own API takes this tool without a beta by now. */
+function searchesBy({ tools, web_search_options }: Readonly<Record<string, unknown>>) {
+  const has_tool = Array.isArray(tools) && tools.some((tool) => /^web_search/.test(tool?.type));
+  return has_tool || web_search_options != null ? [vertex_search] : [];
 }
 
 /** Gemini on OpenAI's wire. */

@@ -60,7 +60,7 @@ test.each([
       metadata: { user_id: 'u' },
     });
   } else if (target.kind === 'bedrock')
-    expect(headers['anthropic-beta']).toBe('interleaved-thinking-2025-05-14');
+    expect(headers['anthropic-beta']).toBe('claude-code-20250219,interleaved-thinking-2025-05-14');
   else if (target.kind === 'deepseek') expect(headers['anthropic-beta']).toBeUndefined();
   else expect(headers['anthropic-beta']).toBe(code_headers['anthropic-beta']);
   expect((await charge()).actual_cost_nanos).toBe(200_000n);

@@ -8,6 +8,24 @@ import { ask, clock, openSold, openTold, options, targets, url, visits, world } 
 const messages = ['aws-claude', 'aws-arn', 'aws-key', 'gcp-claude', 'foundry'];
 const chats = ['aws-chat', 'gcp-chat', 'az', 'az-old', 'mistral', 'gemini'];
 
+// What Claude Code sends by default or by a setting, one time or another.
+const code_betas = [
+  'claude-code-20250219',
+  'interleaved-thinking-2025-05-14',
+  'fine-grained-tool-streaming-2025-05-14',
+  'dev-full-thinking-2025-05-14',
+  'context-management-2025-06-27',
+  'context-1m-2025-08-07',
+  'effort-2025-11-24',
+  'adaptive-thinking-2026-01-28',
+  'prompt-caching-scope-2026-01-05',
+  'structured-outputs-2025-12-15',
+  'advanced-tool-use-2025-11-20',
+  'tool-search-tool-2025-10-19',
+  'tool-examples-2025-10-29',
+  'web-search-2025-03-05',
+  'files-api-2025-04-14',
+];
 const usage_fault = '[[fault:usage prompt=1000 completion=40 cached=0]]';
 
 test.each([...messages, ...chats])(
@@ -191,7 +209,7 @@ test.each([false, true])(
 test('a coding agent passes every way to Claude with all that it sends', async () => {
   const headers = {
     'anthropic-version': '2023-06-01',
-    'anthropic-beta': 'claude-code-20250219,interleaved-thinking-2025-05-14',
+    'anthropic-beta': code_betas.join(','),
   };
   const body = {
     service_tier: 'auto',
@@ -200,11 +218,32 @@ test('a coding agent passes every way to Claude with all that it sends', async (
       { type: 'text', text: 'Be brief.', cache_control: { type: 'ephemeral', scope: 'global' } },
     ],
   };
-  for (const model of ['aws-claude', 'gcp-claude', 'foundry']) {
+  const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 1 }];
+  for (const model of ['aws-claude', 'aws-key', 'gcp-claude', 'foundry']) {
     const { status, text } = await ask(model, 'Hello', { headers, body, stream: true });
     expect([model, status, text]).toEqual([model, 200, expect.stringContaining('message_stop')]);
   }
+  // There the tool needs its beta, which this client did not name.
+  const bare = { 'anthropic-version': '2023-06-01' };
+  for (const given of [headers, bare]) {
+    const asked = await ask('gcp-claude', 'Hello', { headers: given, body: { tools } });
+    expect([asked.status, visits[0]?.headers['anthropic-beta']]).toEqual([
+      200,
+      expect.stringContaining('web-search-2025-03-05'),
+    ]);
+  }
 });
+
+test.each(code_betas)(
+  'a coding agent’s beta %s is refused by no seller of Claude',
+  async (beta) => {
+    const headers = { 'anthropic-version': '2023-06-01', 'anthropic-beta': beta };
+    for (const model of ['aws-claude', 'gcp-claude']) {
+      const { status, text } = await ask(model, 'Hello', { headers });
+      expect([model, status, text]).toEqual([model, 200, expect.stringContaining('Hello')]);
+    }
+  },
+);
 
 test('a token of Google is asked for once, renewed once, and by no failing request', async () => {
   const { vertex } = options;

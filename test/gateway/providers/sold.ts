@@ -225,6 +225,7 @@ beforeAll(async () => {
       output_per_1m: 15,
       cached_input_per_1m: 0.3,
       cache_write_per_1m: 3.75,
+      per_web_search: 0.01,
     };
     await makePrice(world.api.db, { ...price, ...claude, model: 'claude' });
     await makePrice(world.api.db, { ...price, model: 'chat', input_per_1m: 2, output_per_1m: 8 });
