@@ -2,6 +2,7 @@ import type { Asked, Wire } from '../providers/kind';
 import { parseExact, printExact } from '../wire/exact';
 import { membersOf } from '../wire/scan';
 import { type Body, isObject } from '../wire/values';
+import { withMarkAtEnd } from './cache-marks';
 
 /** A body as its provider takes it, and what was left out of it. */
 interface Fitted {
@@ -49,7 +50,8 @@ export function fitted(text: string, wire: Wire, asked: Asked): Fitted {
   for (const [name, value] of Object.entries(added)) {
     if (value !== undefined) parts.set(name, JSON.stringify(value));
   }
-  const members_text = [...parts].map(([name, value]) => `${JSON.stringify(name)}:${value}`);
+  const marked = wire.marks_blocks === true ? withMarkAtEnd(parts) : parts;
+  const members_text = [...marked].map(([name, value]) => `${JSON.stringify(name)}:${value}`);
   const whole = withoutNamed(`{${members_text.join(',')}}`, drop_anywhere, left_out);
   const fit = drop_inside ? withoutInner(whole, drop_inside, left_out) : whole;
   return { text: fit, left_out: [...new Set(left_out)] };

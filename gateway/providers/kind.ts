@@ -129,6 +129,8 @@ export interface Wire {
   drop_anywhere?: readonly string[];
   /** Members of objects anywhere in a body that it refuses, by the name of the object. */
   drop_inside?: Readonly<Record<string, readonly string[]>>;
+  /** It takes marks for a cache at blocks alone, and none of the whole request. */
+  marks_blocks?: true;
   /** Members that the wire adds to each body. */
   members?: (asked: Asked) => Readonly<Record<string, unknown>>;
   /** Which values of `anthropic-beta` go there; none if absent. */
@@ -208,6 +210,13 @@ export const without_caching = ['cache_control'] as const;
 
 /** Members of a message that only its maker takes, and that change no answer elsewhere. */
 export const claude_refused = ['service_tier', 'speed'] as const;
+
+/** What other sellers of Claude take less of than its maker. */
+export const claude_elsewhere = {
+  drop_inside: { cache_control: ['scope'] },
+  marks_blocks: true,
+  lacks: ['inference_geo'],
+} as const;
 
 /**
  * The version in a body for another seller of Claude: as their documents say for the first one, and

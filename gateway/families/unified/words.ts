@@ -58,6 +58,7 @@ export const left_out: ReadonlyMap<string, IsSilent> = new Map([
   ['logit_bias', (value) => isObject(value) && Object.keys(value).length === 0],
   ['modalities', (value) => Array.isArray(value) && value.every((one) => one === 'text')],
   ['verbosity', is('medium')],
+  ['inference_geo', is('global')],
 ]);
 
 /** How much thought may be asked for, on the wires that have the same words for it. */

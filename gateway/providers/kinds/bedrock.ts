@@ -2,6 +2,7 @@ import { bedrock_betas, mantle_betas } from '../betas';
 import {
   type Asked,
   anthropicWire,
+  claude_elsewhere,
   claude_refused,
   type Kind,
   openaiWire,
@@ -27,7 +28,7 @@ function invoked({ region }: Place): Wire {
     headers: { accept: 'application/json' },
     families: ['messages'],
     drop: ['model', 'stream', ...claude_refused],
-    drop_inside: { cache_control: ['scope'] },
+    ...claude_elsewhere,
     betas: bedrock_betas,
     has_betas_inside: true,
     members: (asked) => ({
@@ -65,7 +66,7 @@ function mantleMessages({ region }: Place): Wire {
       key: 'bearer',
       families: ['messages'],
       drop: claude_refused,
-      drop_inside: { cache_control: ['scope'] },
+      ...claude_elsewhere,
       betas: mantle_betas,
     }),
     base_url: () => `https://bedrock-mantle.${region}.api.aws/anthropic`,

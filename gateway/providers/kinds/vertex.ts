@@ -1,6 +1,7 @@
 import { vertex_betas, vertex_search } from '../betas';
 import {
   anthropicWire,
+  claude_elsewhere,
   claude_refused,
   type Kind,
   openaiWire,
@@ -33,7 +34,7 @@ function predicted(place: Place): Wire {
     headers: {},
     base_url: baseUrl,
     drop: ['model', ...claude_refused],
-    drop_inside: { cache_control: ['scope'] },
+    ...claude_elsewhere,
     betas: vertex_betas,
     needs_betas: searchesBy,
     members: (asked) => ({ anthropic_version: versionFor(asked, VERSION) }),
