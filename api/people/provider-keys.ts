@@ -1,8 +1,10 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import * as configs from '../../domain/gateways/configs';
 import * as providerKeys from '../../domain/gateways/provider-keys';
 import { requireLiving } from '../../domain/known';
 import { isPlatformAdmin } from '../../domain/people/rights';
+import { ownKeyTrouble } from '../../gateway/config/kinds';
 import * as answers from '../answers/provider-keys';
 import * as shared from '../answers/shared';
 import { ownerOf, ownOrg, permission } from '../http/access';
@@ -115,7 +117,21 @@ async function make(ctx: Ctx, { org_id: of_org, ...given }: z.infer<typeof made>
   if (provider === undefined) throw missing('provider', 'Name the provider in the price list.');
   const is_bound = !isPlatformAdmin(principal);
   await requireLiving(db, org_id);
+  await requireOpened(db, provider);
   return providerKeys.create(db, secrets, { org_id, provider, key: value, terms, by, is_bound });
+}
+
+/** Refuses a provider that no own key opens, as far as the API knows who that is. */
+async function requireOpened(db: Ctx['db'], provider: string): Promise<void> {
+  const { config } = (await configs.current(db)) ?? {};
+  const targets = (config?.providers as { targets?: unknown[] } | undefined)?.targets ?? [];
+  const trouble = ownKeyTrouble(provider, targets);
+  if (trouble === undefined) return;
+  throw new AppError(
+    'invalid_field',
+    `${trouble} Ask a platform admin for a target of its own, of another kind and provider (kind: compatible, with its base_url), and bring the key for that provider.`,
+    { param: 'provider' },
+  );
 }
 
 function missing(param: string, more: string): AppError {

@@ -184,6 +184,35 @@ test('bad keys and unknown providers are refused in words that tell nothing of t
     expect((await opened(body)).status).toBe(422);
 });
 
+test('a provider that no other account’s key opens is refused, with what to do', async () => {
+  for (const provider of ['azure', 'azure-eu', 'azure-own', 'vertex', 'bedrock'])
+    await makePrice(db, { provider });
+  const auth = { key_env: 'AZURE_KEY' };
+  const models = ['gpt-4o-mini'];
+  const targets = [
+    { id: 'az', kind: 'azure', provider: 'azure-eu', resource: 'acme-eu', auth, models },
+    {
+      ...{ id: 'own', provider: 'azure-own', shape: 'openai', api_key_env: 'AZURE_KEY', models },
+      base_url: 'https://theirs.openai.azure.com/openai/v1',
+    },
+  ];
+  const config = { providers: { targets } };
+  await call('put', '/v1/admin/gateway-config', { key: platform, body: { config } });
+  for (const [provider, words] of [
+    ['azure', 'resource of the platform'],
+    ['azure-eu', 'resource of the platform'],
+    ['vertex', 'is not asked with a key'],
+  ] as const) {
+    const refused = await make({ provider, key: secret('azure') });
+    const told = { status: 422, code: 'invalid_field', param: 'provider' };
+    expect(refusal(refused)).toMatchObject(told);
+    expect(refused.body.error.message).toContain(words);
+    expect(refused.body.error.message).toContain('kind: compatible');
+  }
+  for (const provider of ['azure-own', 'bedrock'])
+    expect(await make({ provider, key: secret(provider) })).toMatchObject({ status: 201 });
+});
+
 test('no key stands in a row, an event or a line of the log, and the audit log says what was done', async () => {
   const rows = await everyRow(db);
   const words = 'first groq old new again cheap platform stolen late typo'.split(' ');
