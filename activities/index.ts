@@ -19,7 +19,7 @@ import * as refunds from '../domain/payments/refunds';
 import * as paymentSteps from '../domain/payments/steps';
 import * as groupGrants from '../domain/people/group-grants';
 import { check } from '../domain/prices/check';
-import { servedBy } from '../domain/prices/served';
+import { servedIn } from '../domain/prices/factors';
 import { isFault } from '../domain/prices/told-costs';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
@@ -230,7 +230,7 @@ function upkeepActivities(db: Db) {
 }
 
 async function checkPrices(db: Db) {
-  const wanted = servedBy((await configs.current(db))?.config);
+  const wanted = await servedIn(db, (await configs.current(db))?.config);
   const found = await check(db, [await builtInCatalog()], wanted);
   const off = found.told_costs.filter(isFault).slice(0, PRICES_SHOWN_MAX);
   const shown = {

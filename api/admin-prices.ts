@@ -10,10 +10,11 @@ import { CatalogError } from '../domain/prices/catalogs/read';
 import { check } from '../domain/prices/check';
 import { decimalText } from '../domain/prices/decimals';
 import { type Diff, diff } from '../domain/prices/diff';
+import { servedIn } from '../domain/prices/factors';
 import * as imports from '../domain/prices/imports';
 import { makePlan, nameOf, type Plan, type Served } from '../domain/prices/plan';
 import { seller_names, sellerOf } from '../domain/prices/sellers';
-import { type ServedModels, servedBy } from '../domain/prices/served';
+import type { ServedModels } from '../domain/prices/served';
 import { COST_DAYS, COST_DAYS_MAX } from '../domain/prices/told-costs';
 import { undo } from '../domain/prices/undo';
 import type { Db } from '../domain/sql';
@@ -86,8 +87,9 @@ async function propose(db: Db, values: Values, print: Print): Promise<number> {
     throw new ConfigError(
       `No served model is known here. Name a configuration (--targets gateway.yaml), sellers (--provider openai), or --all.\n${usage}`,
     );
-  const factors = { ...found.factors, ...factorsOf(values.factor ?? []) };
-  const plan = await makePlan(db, catalogs, { served, whole }, factors);
+  const told = factorsOf(values.factor ?? []);
+  const factors = { ...found.factors, ...told };
+  const plan = await makePlan(db, catalogs, { served, whole }, factors, Object.keys(told));
   const read = answers.plan.safeParse(plan);
   if (!read.success)
     throw new ConfigError(`The plan cannot be taken over: ${problemOf(read.error)}`);
@@ -105,14 +107,16 @@ function catalogsOf({ from = ['genai-prices'] }: Values) {
 
 /** What the named configurations serve, else the one that gateways take from the control plane. */
 async function servedOf(db: Db, { targets }: Values): Promise<ServedModels> {
-  if (targets === undefined) return servedBy((await configs.current(db))?.config);
-  return servedBy(...targets.map((file) => parse(textOf(file))));
+  if (targets === undefined) return servedIn(db, (await configs.current(db))?.config);
+  return servedIn(db, ...targets.map((file) => parse(textOf(file))));
 }
 
 function wholeOf({ provider = [], all }: Values, found: ServedModels): Omit<Served, 'model'>[] {
+  const placeOf = (name: string) =>
+    found.served.find(({ provider: of, place }) => of === name && place !== undefined)?.place;
   const named = provider.map((one) => {
     const [name = '', seller = name] = one.split('=');
-    if (sellerOf(seller) !== undefined) return { provider: name, seller };
+    if (sellerOf(seller) !== undefined) return { provider: name, seller, place: placeOf(name) };
     throw new ConfigError(
       `No catalog knows the seller ${seller}. Known are ${seller_names.join(', ')}. Say --provider ${name}=openai if ${name} sells at the prices of openai.`,
     );
@@ -120,7 +124,9 @@ function wholeOf({ provider = [], all }: Values, found: ServedModels): Omit<Serv
   if (all !== true || named.length > 0) return named;
   const of_targets = new Map(found.served.map((one) => [one.provider, one.seller]));
   if (of_targets.size === 0) return seller_names.map((name) => ({ provider: name, seller: name }));
-  return [...of_targets].map(([name, seller]) => ({ provider: name, seller }));
+  return [...of_targets].map(([name, seller]) => ({
+    ...{ provider: name, seller, place: placeOf(name) },
+  }));
 }
 
 function factorsOf(factors: readonly string[]): Record<string, string> {
@@ -188,6 +194,13 @@ async function apply(db: Db, file: string, values: Values, print: Print): Promis
     return imports.apply(trx, chosen, consent, 'terminal');
   });
   print(`${made.id}: ${made.prices} prices. The way back: npm run admin -- prices undo ${made.id}`);
+  const said = new Set([...take, ...free]);
+  const asking = found.rows.filter(({ group }) => group === 'asks').map(nameOf);
+  const left = asking.filter((name) => !said.has(name));
+  if (left.length > 0)
+    print(
+      `Left as they are, since each asks for a yes of its own (--take provider/model): ${left.join(', ')}`,
+    );
   return 0;
 }
 

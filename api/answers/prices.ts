@@ -72,6 +72,11 @@ export const plan = z.strictObject({
   made_at: z.iso.datetime({ offset: true }),
   sources: z.array(source).max(8),
   factors: z.record(name, amount).describe('By provider: what its amounts were multiplied with.'),
+  told: z
+    .array(name)
+    .max(1_000)
+    .optional()
+    .describe('Whose factor the import was told, and no target. Absent: all.'),
   rows: z
     .array(
       z.strictObject({

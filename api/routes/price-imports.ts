@@ -3,10 +3,10 @@ import { AppError } from '../../domain/errors';
 import * as configs from '../../domain/gateways/configs';
 import { check } from '../../domain/prices/check';
 import { diff } from '../../domain/prices/diff';
+import { servedIn } from '../../domain/prices/factors';
 import * as imports from '../../domain/prices/imports';
 import { makePlan, type Plan } from '../../domain/prices/plan';
 import { seller_names, sellerOf } from '../../domain/prices/sellers';
-import { servedBy } from '../../domain/prices/served';
 import { COST_DAYS, COST_DAYS_MAX } from '../../domain/prices/told-costs';
 import { undo } from '../../domain/prices/undo';
 import type { Db } from '../../domain/sql';
@@ -113,9 +113,12 @@ export const priceImportRoutes = [
 
 async function plan({ db }: Ctx, { providers }: z.infer<typeof asked>) {
   const { served, factors } = await servedByGateways(db);
-  const whole = providers === undefined ? [] : sellersIn(providers);
+  const placeOf = (name: string) =>
+    served.find(({ provider, place }) => provider === name && place !== undefined)?.place;
+  const named = providers === undefined ? [] : sellersIn(providers);
+  const whole = named.map((one) => ({ ...one, place: placeOf(one.provider) }));
   const wanted = { served: providers === undefined ? served : [], whole };
-  const made = await makePlan(db, [await builtInCatalog()], wanted, factors);
+  const made = await makePlan(db, [await builtInCatalog()], wanted, factors, []);
   return { plan: made, diff: await diff(db, made) };
 }
 
@@ -153,5 +156,5 @@ async function compareAll({ db }: Ctx, { days }: z.infer<typeof checked>) {
 
 /** The models of the configuration that gateways take from here; none if they run their files. */
 async function servedByGateways(db: Db) {
-  return servedBy((await configs.current(db))?.config);
+  return servedIn(db, (await configs.current(db))?.config);
 }

@@ -126,6 +126,19 @@ function few(names: readonly string[]): string {
   return `${names.slice(0, NAMED_MAX).join(', ')}${rest > 0 ? ` and ${rest} more` : ''}`;
 }
 
+/**
+ * The factors that the import was told; those of targets are read there each time. One that it has
+ * of the import before is told too, and stands in its rows.
+ */
+function toldOf({ factors, told, rows }: Plan): Record<string, string> {
+  if (told === undefined) return factors;
+  const found = told.map((provider) => [
+    provider,
+    factors[provider] ?? rows.find((row) => row.provider === provider)?.factor ?? undefined,
+  ]);
+  return Object.fromEntries(found.filter(([, factor]) => factor !== undefined));
+}
+
 async function insertImport(
   trx: Db,
   plan: Plan,
@@ -140,7 +153,7 @@ async function insertImport(
       actor,
       sources: JSON.stringify(plan.sources),
       plan_sha256: await sha256(JSON.stringify(plan)),
-      factors: JSON.stringify(plan.factors),
+      factors: JSON.stringify(toldOf(plan)),
       taken: JSON.stringify(take),
       free: JSON.stringify(free),
     },

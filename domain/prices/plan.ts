@@ -3,7 +3,8 @@ import type { Db } from '../sql';
 import { cut, isKept } from '../texts';
 import type { Catalog, ListedPrice, Listing, Source } from './catalogs/catalog';
 import { agree, isBillable, multiplied, wordsOf } from './listed';
-import { sellerOf } from './sellers';
+import { placeDoubts } from './places';
+import { namesOf, sellerOf } from './sellers';
 import { type Present, presentPrices } from './stored';
 
 /** A model that a target serves, as it is priced. */
@@ -13,6 +14,8 @@ export interface Served {
   model: string;
   /** Whose price it has: `azure` of the provider `azure-eu`. The provider's own name if absent. */
   seller?: string | undefined;
+  /** Where it is served, if that is one place of several at which a seller may ask more. */
+  place?: string | undefined;
 }
 
 /** What is proposed for one model. */
@@ -42,6 +45,8 @@ export interface Plan {
   sources: Source[];
   /** By provider: what all its amounts are multiplied with. */
   factors: Record<string, string>;
+  /** The providers whose factor the import was told, and no target; absent: all. */
+  told?: string[];
   rows: PlanRow[];
   /** Served models that no catalog knows by exactly this name, with the nearest names. */
   missing: { provider: string; model: string; near: string[] }[];
@@ -66,6 +71,7 @@ export async function makePlan(
   catalogs: readonly Catalog[],
   wanted: { served: readonly Served[]; whole: readonly Omit<Served, 'model'>[] },
   factors: Record<string, string> = {},
+  told_factors: readonly string[] = Object.keys(factors),
 ): Promise<Plan> {
   const named = [...wanted.served, ...wanted.whole].map(({ provider }) => provider);
   const rows = await presentPrices(db, [...new Set(named)]);
@@ -83,17 +89,25 @@ export async function makePlan(
     ...wanted.whole.flatMap((one) => allOf(told(one), catalogs)),
   ];
   const unique = [...new Map(asked.map((one) => [nameOf(one), one])).values()];
+  const kept = [...known].flatMap(([provider, { price_factor }]) =>
+    factors[provider] === undefined && price_factor !== null ? [provider] : [],
+  );
   const plan: Plan = {
     format: 'svc-prices-plan/1',
     made_at: new Date().toISOString(),
     sources: catalogs.map(({ source }) => source),
     factors,
+    told: [...told_factors, ...kept],
     rows: [],
     missing: [],
     gone: [],
   };
   for (const one of unique) {
-    const row = rowOf(one, catalogs, present.get(nameOf(one)), factorOf(one.provider));
+    const places = asked.flatMap((each) =>
+      nameOf(each) === nameOf(one) ? (each.place ?? []) : [],
+    );
+    const factor = factorOf(one.provider);
+    const row = rowOf(one, catalogs, { present: present.get(nameOf(one)), factor, places });
     if (row !== undefined) plan.rows.push(row);
     else
       plan.missing.push({
@@ -149,11 +163,16 @@ function isExactName(model: string): boolean {
   return model !== '' && model.length <= NAME_MAX && !model.includes('*') && isKept(model);
 }
 
+interface Facts {
+  present: Present | undefined;
+  factor: string | undefined;
+  places: readonly string[];
+}
+
 function rowOf(
   one: Served,
   catalogs: readonly Catalog[],
-  present: Present | undefined,
-  factor: string | undefined,
+  { present, factor, places }: Facts,
 ): PlanRow | undefined {
   const found = catalogs.flatMap((catalog) => {
     const listing = listingsOf(one, catalog).get(one.model);
@@ -174,12 +193,15 @@ function rowOf(
   const is_confirmed = agreeing.some((other) => other.listing.lent_by === undefined);
   if (listing.lent_by !== undefined && !is_confirmed)
     doubts.push(`${label} supposes the price of ${listing.lent_by}`);
+  const seller = sellerOf(one.seller ?? one.provider) as string;
+  doubts.push(...placeDoubts({ provider: one.provider, seller, factor }, places, found));
   const tiers = [first, ...agreeing].map((each) => each.listing.price.service_tiers);
   const service_tiers = tiers.find((lists) => Object.keys(lists).length > 0) ?? {};
-  const inOurs = (price: ListedPrice) => (factor === undefined ? price : multiplied(price, factor));
+  const inOurs = (price: ListedPrice) =>
+    withLeast(factor === undefined ? price : multiplied(price, factor), seller, present);
   return {
     ...{ provider: one.provider, model: one.model, catalog: label },
-    seller: sellerOf(one.seller ?? one.provider) as string,
+    seller,
     factor: factor ?? null,
     confirmed_by: agreeing.map((each) => each.label),
     against: present?.version_id ?? null,
@@ -191,6 +213,15 @@ function rowOf(
     doubts: doubts.slice(0, DOUBTS_MAX).map((doubt) => cut(doubt, DOUBT_CHARACTERS_MAX)),
     lost: listing.lost.slice(0, DOUBTS_MAX),
   };
+}
+
+/** A seller's least length of a sound, which no catalog lists, unless somebody set another one. */
+function withLeast(price: ListedPrice, seller: string, present: Present | undefined): ListedPrice {
+  const least = present?.price.amounts.minimum_seconds ?? namesOf(seller).minimum_seconds;
+  const { amounts } = price;
+  if (least === undefined || amounts.minimum_seconds !== undefined) return price;
+  if ((amounts.per_minute ?? '0') === '0') return price;
+  return { ...price, amounts: { ...amounts, minimum_seconds: least } };
 }
 
 /** Names that begin alike, the longest common beginning first: hints, never prices. */

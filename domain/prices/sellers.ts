@@ -12,10 +12,19 @@ interface Names {
   models_dev?: string;
   /** What LiteLLM puts before a model's name, to be taken off: the first that fits. */
   prefixes?: readonly string[];
+  /** The least of a sound that is paid, in seconds: no catalog lists it. */
+  minimum_seconds?: string;
+  /** Places at which all models have their list's price; at others some may cost more. */
+  plain_places?: readonly string[];
 }
 
 const sellers: Readonly<Record<string, Names>> = {
-  openai: { genai_prices: 'openai', litellm: ['openai'], models_dev: 'openai' },
+  openai: {
+    genai_prices: 'openai',
+    litellm: ['openai'],
+    models_dev: 'openai',
+    plain_places: [],
+  },
   anthropic: { genai_prices: 'anthropic', litellm: ['anthropic'], models_dev: 'anthropic' },
   gemini: {
     genai_prices: 'google',
@@ -26,7 +35,13 @@ const sellers: Readonly<Record<string, Names>> = {
   vertex: {
     genai_prices: 'google',
     lent_by: ['anthropic'],
-    litellm: ['vertex_ai-language-models', 'vertex_ai-anthropic_models', 'vertex_ai'],
+    litellm: [
+      'vertex_ai-language-models',
+      'vertex_ai-anthropic_models',
+      'vertex_ai-embedding-models',
+      'vertex_ai',
+    ],
+    plain_places: ['global'],
     models_dev: 'google-vertex',
     prefixes: ['vertex_ai/'],
   },
@@ -39,9 +54,9 @@ const sellers: Readonly<Record<string, Names>> = {
   },
   bedrock: {
     genai_prices: 'aws',
-    litellm: ['bedrock', 'bedrock_converse'],
+    litellm: ['bedrock', 'bedrock_converse', 'bedrock_mantle'],
     models_dev: 'amazon-bedrock',
-    prefixes: ['bedrock/'],
+    prefixes: ['bedrock/', 'bedrock_mantle/'],
   },
   mistral: {
     genai_prices: 'mistral',
@@ -49,7 +64,14 @@ const sellers: Readonly<Record<string, Names>> = {
     models_dev: 'mistral',
     prefixes: ['mistral/'],
   },
-  groq: { genai_prices: 'groq', litellm: ['groq'], models_dev: 'groq', prefixes: ['groq/'] },
+  groq: {
+    genai_prices: 'groq',
+    litellm: ['groq'],
+    models_dev: 'groq',
+    prefixes: ['groq/'],
+    // console.groq.com/docs/speech-to-text: "Minimum Billed Length: 10 seconds".
+    minimum_seconds: '10',
+  },
   deepseek: {
     genai_prices: 'deepseek',
     litellm: ['deepseek'],

@@ -25,15 +25,23 @@ export function servedBy(...configs: readonly unknown[]): ServedModels {
     if (factor !== undefined && known !== undefined && known !== factor)
       throw new CatalogError(`The provider ${provider} has the factors ${known} and ${factor}.`);
     if (factor !== undefined) found.factors[provider] = factor;
+    const place = placeOf(target);
     const models = memberOf(target, 'models');
     for (const model of Array.isArray(models) ? models : []) {
       const named = memberOf(model, 'price_as') ?? memberOf(model, 'name') ?? model;
       const name = textOf(named);
       const seller = kind === 'compatible' ? undefined : kind;
-      if (name !== undefined) found.served.push({ provider, model: name, seller });
+      if (name !== undefined) found.served.push({ provider, model: name, seller, place });
     }
   }
   return found;
+}
+
+/** Its location, or the region of a host of OpenAI's: `eu.api.openai.com`. */
+function placeOf(target: unknown): string | undefined {
+  const host = /^https:\/\/(\w+)\.api\.openai\.com(?:[:/]|$)/i;
+  const [, region] = host.exec(textOf(memberOf(target, 'base_url')) ?? '') ?? [];
+  return textOf(memberOf(target, 'location')) ?? region?.toLowerCase();
 }
 
 function targetsOf(config: unknown): unknown[] {

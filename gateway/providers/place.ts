@@ -16,7 +16,7 @@ export const alphabets: Readonly<Record<PlaceName, Alphabet>> = {
     rule: 'must be the name alone, in letters, digits and hyphens: "acme-eu" of https://acme-eu.openai.azure.com',
   },
   region: {
-    pattern: /^[a-z]{2}(?:-[a-z]{2,12}){1,3}-\d{1,2}$/,
+    pattern: /^(?:[a-z]{2}|eusc)(?:-[a-z]{2,12}){1,3}-\d{1,2}$/,
     rule: 'must be a region such as eu-west-1',
   },
   project: {

@@ -49,12 +49,30 @@ async function priceOf(provider: string, model: string) {
   );
 }
 
+// Figures without a place in a price (cached sound, pictures by the piece), amounts by the page, and
+// free or unknown ones: all else is priced by one yes.
+const asks_of: Record<string, string> = {
+  openai:
+    'gpt-image-1 gpt-image-1-mini gpt-image-1.5 gpt-image-2 gpt-realtime gpt-realtime-2 gpt-realtime-mini moderation gpt-image-1.5-2025-12-16 gpt-image-2-2026-04-21 gpt-realtime-2025-08-28 gpt-realtime-1.5 gpt-realtime-2.1 gpt-realtime-2.1-mini gpt-realtime-mini-2025-12-15 gpt-realtime-mini-2025-10-06',
+  gemini:
+    'gemini-2.0-flash gemini-2.5-flash gemini-2.5-flash-lite gemini-3-flash-preview gemini-3.1-flash-lite gemini-3.6-flash gemini-3.7-flash gemini-3.8-flash gemma-3 gemma-3n gemma-4-26b-a4b-it gemma-4-31b-it gemini-2.5-flash-latest gemini-2.5-flash-preview-09-2025',
+  mistral:
+    'devstral-small:free mistral-nemo:free mistral-ocr-2505 mistral-ocr-2512 mistral-ocr-4-0 mistral-ocr-4-1 mistral-ocr-latest mistral-small-24b-instruct-2501:free mistral-ocr-2505-completion mistral-ocr-2512-completion mistral-ocr-4-0-completion mistral-ocr-4 mistral-ocr-4-completion mistral-ocr-4-1-completion mistral-ocr-latest-completion',
+};
+const asks = Object.entries(asks_of).flatMap(([vendor, models]) =>
+  models.split(' ').map((model) => `${vendor}/${model}`),
+);
+
 test('a fresh installation prices four vendors with a plan and one yes, each with its source', async () => {
   const proposed = await get('/v1/admin/price-plan?providers=openai,anthropic,gemini,mistral');
   expect(proposed.status).toBe(200);
   const { plan, diff } = proposed.body;
   const groups = new Set(diff.rows.map((row: { group: string }) => row.group));
   expect(groups).toEqual(new Set(['new', 'asks']));
+  const asking = diff.rows.filter((row: { group: string }) => row.group === 'asks');
+  expect(
+    asking.map(({ provider, model }: Record<string, string>) => `${provider}/${model}`),
+  ).toEqual(asks);
   const made = await post('/v1/admin/price-imports', { plan, skip_asking: true });
   expect(made.status).toBe(201);
   expect(made.body).toMatchObject({ actor: expect.any(String), undone_at: null });
@@ -142,6 +160,18 @@ function withAmount(plan: Record<string, unknown>, input_per_1m: unknown) {
   return { ...plan, rows: [{ ...first, price }] };
 }
 
+test('what asks and got no yes is named in the last line', async () => {
+  const out = path.join(dir, 'plan.json');
+  await terminal('import', '--provider', 'openai', '--out', out);
+  const take = ['--take', 'openai/gpt-image-1', '--free', 'openai/moderation'];
+  const { text } = await terminal('apply', out, '--yes', '--skip-asking', ...take);
+  const last = text.split('\n').at(-1) ?? '';
+  const left = asks.filter(
+    (name) => name.startsWith('openai/') && name !== take[1] && name !== take[3],
+  );
+  expect(last.split(': ')).toEqual([expect.stringContaining('--take'), left.join(', ')]);
+});
+
 test('a terminal proposes, shows, applies, lists, checks and undoes', async () => {
   const targets = fileOf('gateway.yaml', {
     providers: {
@@ -223,7 +253,7 @@ test('a plan file is of this very form', async () => {
   await terminal('import', '--provider', 'groq', '--out', out);
   const plan = JSON.parse(readFileSync(out, 'utf8'));
   expect(Object.keys(plan)).toEqual([
-    ...['format', 'made_at', 'sources', 'factors', 'rows', 'missing', 'gone'],
+    ...['format', 'made_at', 'sources', 'factors', 'told', 'rows', 'missing', 'gone'],
   ]);
   expect((await post('/v1/admin/price-imports/diff', { plan })).status).toBe(200);
 });

@@ -22,6 +22,11 @@ export interface Listing {
   metadata: Metadata;
   /** The seller whose price this is, if the catalog only supposes that it is the same. */
   lent_by?: string;
+  /**
+   * What its amounts are multiplied with at some places: `regional` of all but the global one, `eu`,
+   * `us`. Absent: the catalog says nothing of places.
+   */
+  uplifts?: Record<string, string>;
   /** What a person has to decide, in words: why the figure may be wrong. */
   doubts: string[];
   /** Figures of the catalog that a price has no place for. */

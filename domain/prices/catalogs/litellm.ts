@@ -48,6 +48,14 @@ const stand_ins: Record<string, Amount> = {
   cache_read_input_image_token_cost: 'cached_input_per_1m',
 };
 
+// What all figures are multiplied with at a place.
+const uplift = /^regional_(?:endpoint|processing)_uplift_(multiplier(?:_eu|_us)?)$/;
+const places: Record<string, string> = {
+  multiplier: 'regional',
+  multiplier_eu: 'eu',
+  multiplier_us: 'us',
+};
+
 /** Reads LiteLLM's `model_prices_and_context_window.json`: exact keys, without their prefix. */
 export function fromLitellm(source: Source, file: Readonly<Record<string, unknown>>): Catalog {
   const by_provider = new Map<unknown, [string, Entry][]>();
@@ -88,6 +96,7 @@ function listingOf(model: string, entry: Entry): Listing {
     price: noPrice(),
     coming: [],
     metadata: metadataOf(entry),
+    uplifts: {},
     doubts: [],
     lost: [],
   };
@@ -112,6 +121,11 @@ function readMember(key: string, value: unknown, listing: Listing): void {
     return;
   }
   const amount = decimalText(value);
+  const [, place = ''] = uplift.exec(key) ?? [];
+  if (place !== '' && amount !== undefined) {
+    listing.uplifts = { ...listing.uplifts, [places[place] ?? place]: amount };
+    return;
+  }
   if (amount === undefined) {
     listing.doubts.push(`${key} is no amount: ${shownValue(value)}`);
     return;

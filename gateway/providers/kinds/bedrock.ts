@@ -13,10 +13,12 @@ import {
 } from '../kind';
 
 const VERSION = 'bedrock-2023-05-31';
+const domains: Readonly<Record<string, string>> = { cn: 'amazonaws.com.cn', eusc: 'amazonaws.eu' };
 
-/** The host that serves all wires; China's regions are a partition of their own. */
+/** The host that serves all wires; China and Europe's sovereign cloud are partitions. */
 function runtimeOf(region = ''): string {
-  const domain = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com';
+  const [partition = ''] = region.split('-');
+  const domain = domains[partition] ?? 'amazonaws.com';
   return `https://bedrock-runtime.${region}.${domain}`;
 }
 

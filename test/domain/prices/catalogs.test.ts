@@ -65,6 +65,16 @@ test.each<[string, object, object, boolean]>([
   expect(row?.doubts.some((doubt) => doubt.includes('says otherwise'))).toBe(!agrees);
 });
 
+test.each([
+  ['vertex', 'gemini-embedding-001'],
+  ['bedrock', 'openai.gpt-6-sol'],
+])('LiteLLM’s file prices %s/%s', async (provider, model) => {
+  const served = [{ provider, model }];
+  const plan = await makePlan(world.db, [await litellm()], { served, whole: [] });
+  expect(plan.missing).toEqual([]);
+  expect(plan.rows[0]?.price.amounts.input_per_1m).toMatch(/^[\d.]+$/);
+});
+
 test('two entries of one name are a doubt, patterns and commitments no models', async () => {
   const azure = { ...usual, litellm_provider: 'azure' };
   const file = {

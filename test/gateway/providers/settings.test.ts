@@ -55,6 +55,10 @@ test.each([
     'https://bedrock-runtime.cn-north-1.amazonaws.com.cn/',
   ],
   [
+    { kind: 'bedrock', region: 'eusc-de-east-1' },
+    'https://bedrock-runtime.eusc-de-east-1.amazonaws.eu/',
+  ],
+  [
     { kind: 'bedrock', shape: 'openai', region: 'cn-northwest-1' },
     'https://bedrock-runtime.cn-northwest-1.amazonaws.com.cn/openai/v1',
   ],
