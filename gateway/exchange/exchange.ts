@@ -6,6 +6,7 @@ import type { Cost } from '../call/cost';
 import { isAnswer, type Measured, nothing_measured } from '../families/reader';
 import type { Unframer } from '../providers/kind';
 import { outcomeOf, refused } from '../stages/outcome';
+import { clockHint } from '../upstreams/credentials/hints';
 import { withoutTokens } from '../upstreams/credentials/outbound';
 import { upstreamError } from '../upstreams/errors';
 import { failureInside, speaksAgainst } from '../upstreams/failures';
@@ -267,13 +268,11 @@ export class Exchange implements Dispatcher.DispatchHandler {
   /** What no client is told is for the operator. */
   private noteAccount({ failure, refusal }: Refused): void {
     const message = failure.original ?? failure.message;
-    const is_clock = /signature (?:expired|not yet current)/i.test(message);
-    const hint = is_clock ? ': set the clock of this machine' : '';
     const { id: target, own_key_id: provider_key_id } = this.candidate.target;
     const whose = provider_key_id === undefined ? "this gateway's own account" : 'an own key';
     this.call.gateway.log.warn(
       { target, provider_key_id, status: refusal.status, err_message: withoutTokens(message) },
-      `a provider refuses ${whose}${hint}`,
+      `a provider refuses ${whose}${clockHint(message)}`,
     );
   }
 

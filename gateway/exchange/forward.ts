@@ -4,6 +4,7 @@ import type { Funded } from '../call/call';
 import { inCallSpan, noteTrouble } from '../call/spans';
 import { serveBy } from '../stages/choose';
 import { refused } from '../stages/outcome';
+import { clockHint } from '../upstreams/credentials/hints';
 import { refusesCredential, secretsIn, withoutTokens } from '../upstreams/credentials/outbound';
 import type { Candidate } from '../upstreams/target';
 import { Exchange, type Trouble } from './exchange';
@@ -111,7 +112,7 @@ function noCredential(call: Funded, { target }: Candidate, cause: unknown): AppE
   if (isAppError(cause)) return cause;
   call.gateway.log.warn(
     { target: target.id, err_message: withoutTokens(message) },
-    'there is no credential for a provider',
+    `there is no credential for a provider${clockHint(message)}`,
   );
   return new AppError('upstream_failed', 'The provider could not be asked.');
 }

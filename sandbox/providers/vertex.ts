@@ -20,6 +20,10 @@ export interface VertexOptions {
   is_down: boolean;
 }
 
+const CLOCK_MS = 300_000;
+const clock_words =
+  'Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. Check your iat and exp values in the JWT claim.';
+
 /** POST /token: the flow of a service account. */
 export async function serveToken(visit: Visit, options: VertexOptions): Promise<void> {
   if (options.is_down) return answer(visit, 503, { error: 'unavailable' });
@@ -29,9 +33,11 @@ export async function serveToken(visit: Visit, options: VertexOptions): Promise<
   const is_right = createVerify('RSA-SHA256')
     .update(`${head}.${claims}`)
     .verify(options.public_key, signature, 'base64url');
-  const { iss, scope } = is_right ? parsed(claims) : {};
+  const { iss, scope, iat } = is_right ? parsed(claims) : {};
   if (iss !== options.client_email || !String(scope).includes('cloud-platform'))
     return answer(visit, 400, { error: 'invalid_grant', error_description: 'Invalid JWT.' });
+  if (Math.abs(Number(iat) * 1_000 - options.now()) > CLOCK_MS)
+    return answer(visit, 400, { error: 'invalid_grant', error_description: clock_words });
   const token = `ya29.sandbox-${options.tokens.size + 1}`;
   options.tokens.set(token, options.now() + options.lifetime_s * 1_000);
   answer(visit, 200, {

@@ -6,6 +6,7 @@ import { SignatureV4 } from '@smithy/signature-v4';
 import { namedVariable } from '../../../runtime/config';
 import { fetchThrough } from '../../../runtime/outgoing';
 import type { AwsAuth } from '../../config/auth';
+import { silenceOf } from './hints';
 import { refuseStranger } from './machine';
 import type { Outbound } from './outbound';
 import { type Lasting, Renewal } from './renewal';
@@ -65,7 +66,9 @@ export class AwsSigner {
   constructor({ auth, region, service, host, now = () => new Date() }: Given) {
     this.host = host;
     this.now = now;
-    this.keys = new Renewal(keysOf(auth, region));
+    this.keys = new Renewal(keysOf(auth, region), {
+      silence: silenceOf({ form: 'aws', aws: auth }),
+    });
     this.signer = new SignatureV4({
       service,
       region,

@@ -3,6 +3,7 @@ import { type AuthWay, wayOf } from '../../config/auth';
 import { kindOf, type TargetSettings, urlOf } from '../../config/targets';
 import type { Wire } from '../../providers/kind';
 import { placeOf } from '../../providers/place';
+import { silenceOf } from './hints';
 import { KeyFile } from './key-file';
 import type { Credential, Headers, Outbound } from './outbound';
 import { type Lasting, Renewal } from './renewal';
@@ -39,11 +40,11 @@ export class Credentials {
     if (way.form === 'key') return keyed(way, wire, this.sealed);
     if (way.form === 'google')
       return this.alive([way, scope], () =>
-        byToken(async () => (await import('./google.ts')).googleToken(way.google, scope)),
+        byToken(way, async () => (await import('./google.ts')).googleToken(way.google, scope)),
       );
     if (way.form === 'entra')
       return this.alive([way, scope], () =>
-        byToken(async () => (await import('./entra.ts')).entraToken(way.entra, scope)),
+        byToken(way, async () => (await import('./entra.ts')).entraToken(way.entra, scope)),
       );
     const { region = '' } = row;
     const service = aws_service?.(placeOf(row)) ?? '';
@@ -88,8 +89,8 @@ function keyed(
 }
 
 /** A bearer token that lives for a while. */
-function byToken(fetch: () => Promise<Lasting<string>>): Credential {
-  const held = new Renewal(fetch);
+function byToken(way: AuthWay, fetch: () => Promise<Lasting<string>>): Credential {
+  const held = new Renewal(fetch, { silence: silenceOf(way) });
   return {
     headers: {},
     headersFor: async () => ({ authorization: `Bearer ${await held.current()}` }),

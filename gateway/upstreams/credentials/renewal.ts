@@ -10,6 +10,8 @@ interface Options {
   ahead_ms?: number;
   /** How long one renewal may take. */
   limit_ms?: number;
+  /** Behind the words for one that takes longer: what to do. */
+  silence?: string;
   now?: () => number;
 }
 
@@ -23,6 +25,7 @@ export class Renewal<Value> {
   private readonly fetch: () => Promise<Lasting<Value>>;
   private readonly ahead_ms: number;
   private readonly limit_ms: number;
+  private readonly silence: string | undefined;
   private readonly now: () => number;
   private held: Lasting<Value> | undefined;
   private renewing: Promise<Value> | undefined;
@@ -33,6 +36,7 @@ export class Renewal<Value> {
     this.fetch = fetch;
     this.ahead_ms = options.ahead_ms ?? AHEAD_MS;
     this.limit_ms = options.limit_ms ?? LIMIT_MS;
+    this.silence = options.silence;
     this.now = options.now ?? Date.now;
   }
 
@@ -72,11 +76,10 @@ export class Renewal<Value> {
   private async fetchOnce(): Promise<Value> {
     this.tried_at = this.now();
     let timer: NodeJS.Timeout | undefined;
+    const silence = this.silence === undefined ? '' : ` ${this.silence}`;
+    const words = `No credential came within ${this.limit_ms} ms.${silence}`;
     const late = new Promise<never>((_, reject) => {
-      timer = setTimeout(
-        () => reject(new Error(`No credential came within ${this.limit_ms} ms.`)),
-        this.limit_ms,
-      );
+      timer = setTimeout(() => reject(new Error(words)), this.limit_ms);
     });
     try {
       this.held = await Promise.race([this.fetch(), late]);
