@@ -82,7 +82,8 @@ async function tell(
   await withRetry(() => messages.sent(db, message.id, { ...outcome, sent_to }, pause_ms));
   if (outcome.outcome === 'gone' && sent_to !== null)
     await destinations.disable(db, message.destination_id, {
-      ...{ sent_to, reason: outcome.error ?? '' },
+      sent_to,
+      reason: outcome.error ?? '',
     });
 }
 
