@@ -1,14 +1,14 @@
 import type { Browser } from 'playwright-core';
-import { openBrowser } from '../../support/browser';
-import { violations } from '../../support/console/axe';
-import { settled } from '../../support/console/look';
+import { openBrowser } from '../../../support/browser';
+import { violations } from '../../../support/console/axe';
+import { settled } from '../../../support/console/look';
 import {
   makeOrganization,
   makeTopUp,
   type TestOrganization,
-} from '../../support/console/organization';
-import { api, ask, demo, picture, visit } from '../../support/console/visitor';
-import { until } from '../../support/until';
+} from '../../../support/console/organization';
+import { api, ask, demo, picture, visit } from '../../../support/console/visitor';
+import { until } from '../../../support/until';
 
 let browser: Browser;
 let org: TestOrganization;

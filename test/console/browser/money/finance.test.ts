@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import type { Browser, Page } from 'playwright-core';
-import { openBrowser } from '../../support/browser';
-import { violations } from '../../support/console/axe';
+import { openBrowser } from '../../../support/browser';
+import { violations } from '../../../support/console/axe';
 import {
   makeCall,
   makeOrganization,
   makeTopUp,
   type TestOrganization,
-} from '../../support/console/organization';
-import { api, demo, visit } from '../../support/console/visitor';
+} from '../../../support/console/organization';
+import { api, demo, visit } from '../../../support/console/visitor';
 
 // What whoever keeps the books finds in the lists, and takes out of them.
 

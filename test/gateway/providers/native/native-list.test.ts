@@ -1,8 +1,8 @@
 import { createServer, type Server } from 'node:http';
-import { listen } from '../../../runtime/listen';
-import { listed_models } from '../../../sandbox/providers/gemini-models';
-import { until } from '../../support/until';
-import { openSold, origin, visits, world } from './sold';
+import { listen } from '../../../../runtime/listen';
+import { listed_models } from '../../../../sandbox/providers/gemini-models';
+import { until } from '../../../support/until';
+import { openSold, origin, visits, world } from '../sold';
 
 // The list of models on Gemini's own wire.
 

@@ -1,10 +1,10 @@
 import type { Browser, Page } from 'playwright-core';
-import { openBrowser } from '../../support/browser';
-import { violations } from '../../support/console/axe';
-import { bank, call, drain, refill, whileHeld } from '../../support/console/held-calls';
-import { api, demo, picture, visit } from '../../support/console/visitor';
-import { pressFirst } from '../../support/payments/sandbox';
-import { until } from '../../support/until';
+import { openBrowser } from '../../../support/browser';
+import { violations } from '../../../support/console/axe';
+import { bank, call, drain, refill, whileHeld } from '../../../support/console/held-calls';
+import { api, demo, picture, visit } from '../../../support/console/visitor';
+import { pressFirst } from '../../../support/payments/sandbox';
+import { until } from '../../../support/until';
 
 /** What fades in has come; axe would read its colours half-way. */
 const SETTLED_MS = 400;

@@ -1,5 +1,5 @@
-import { chat, gatewayKey, post } from '../../support/gateway';
-import { ask, openSold, targets, url, visits, world } from './sold';
+import { chat, gatewayKey, post } from '../../../support/gateway';
+import { ask, openSold, targets, url, visits, world } from '../sold';
 
 // Chat completions spoken to providers on wires of their own: each checks what the real one would.
 

@@ -1,11 +1,11 @@
 import type { Browser, Request } from 'playwright-core';
-import { openBrowser } from '../../support/browser';
-import { violations } from '../../support/console/axe';
-import { settled } from '../../support/console/look';
-import { makeWallets } from '../../support/console/many';
-import { makeOrganization, type TestOrganization } from '../../support/console/organization';
-import { api, demo, picture, visit } from '../../support/console/visitor';
-import { until } from '../../support/until';
+import { openBrowser } from '../../../support/browser';
+import { violations } from '../../../support/console/axe';
+import { settled } from '../../../support/console/look';
+import { makeWallets } from '../../../support/console/many';
+import { makeOrganization, type TestOrganization } from '../../../support/console/organization';
+import { api, demo, picture, visit } from '../../../support/console/visitor';
+import { until } from '../../../support/until';
 
 let browser: Browser;
 let org: TestOrganization;

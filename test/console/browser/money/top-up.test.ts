@@ -1,9 +1,9 @@
 import type { Browser } from 'playwright-core';
-import { openBrowser } from '../../support/browser';
-import { makeOrganization, type TestOrganization } from '../../support/console/organization';
-import { api, demo, picture, visit } from '../../support/console/visitor';
-import { pressFirst } from '../../support/payments/sandbox';
-import { until } from '../../support/until';
+import { openBrowser } from '../../../support/browser';
+import { makeOrganization, type TestOrganization } from '../../../support/console/organization';
+import { api, demo, picture, visit } from '../../../support/console/visitor';
+import { pressFirst } from '../../../support/payments/sandbox';
+import { until } from '../../../support/until';
 
 let browser: Browser;
 

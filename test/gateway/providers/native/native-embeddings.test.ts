@@ -1,7 +1,7 @@
 import OpenAI from 'openai';
-import { gatewayKey, lastCharge, post } from '../../support/gateway';
-import { makePrice } from '../../support/ledger';
-import { openSold, origin, visits, world } from './sold';
+import { gatewayKey, lastCharge, post } from '../../../support/gateway';
+import { makePrice } from '../../../support/ledger';
+import { openSold, origin, visits, world } from '../sold';
 
 // Embeddings spoken to Gemini on its own wire.
 
