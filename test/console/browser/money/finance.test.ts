@@ -65,10 +65,10 @@ test('a list of payments and its file say what was credited, what went back, and
 });
 
 test.each([
-  ['ledger', () => `/wallets/${org.wallet_id}`, 'No entries'],
-  ['tickets', () => '/tickets?status=all', 'No tickets'],
-  ['audit log', () => '/settings?tab=audit', 'No such change'],
-  ['events', () => '/events', 'Nothing of this kind'],
+  ['ledger', (): string => `/wallets/${org.wallet_id}`, 'No entries'],
+  ['tickets', (): string => '/tickets?status=all', 'No tickets'],
+  ['audit log', (): string => '/settings?tab=audit', 'No such change'],
+  ['events', (): string => '/events', 'Nothing of this kind'],
 ] as const)('the %s is of the days that its address names', async (_, path, none) => {
   await makeCall(org, 'of today');
   const { page, context, complaints } = await finance();
