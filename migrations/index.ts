@@ -19,6 +19,20 @@ const config: Knex.MigratorConfig = {
   disableMigrationsListValidation: true,
 };
 
+/** Which migrations a database has, and which it lacks of those of this version. */
+export interface Migrations {
+  applied: number;
+  pending: string[];
+}
+
+/** Compares a database with the files beside this one; also one that an older version migrated. */
+export async function migrationsOf(db: Knex): Promise<Migrations> {
+  const { rows } = await db.raw<{ rows: { name: string }[] }>('select name from knex_migrations');
+  const applied = new Set(rows.map(({ name }) => name));
+  const pending = (await migrationNames()).filter((name) => !applied.has(name));
+  return { applied: applied.size, pending };
+}
+
 /** How long `migrate` tries, and who hears what it waits for. */
 export interface Waiting {
   patience_ms?: number;

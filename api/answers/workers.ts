@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { OutboxCounts, OutboxMessage } from '../../domain/outbox';
+import type { Migrations } from '../../migrations';
 import type { Wire } from '../../runtime/wire';
 import { type WorkerName, worker_queues } from '../../temporal/queues';
 import type { ScheduleStatus, WorkerStatus } from '../../temporal/status';
@@ -46,6 +47,14 @@ export const workersStatus = z.strictObject({
     oldest_waiting_since: time.nullable(),
     newest_parked_at: time.nullable(),
   } satisfies Members<Wire<OutboxCounts>>),
+  migrations: z.strictObject({
+    applied: z.int().describe('How many the database has.'),
+    pending: z
+      .array(z.string())
+      .describe(
+        'What it lacks of those of this API, as after a restore: a start of an API applies them.',
+      ),
+  } satisfies Members<Migrations>),
 });
 
 export const outboxMessage = z.strictObject({

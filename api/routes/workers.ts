@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import * as outbox from '../../domain/outbox';
+import { migrationsOf } from '../../migrations';
 import { problemsOf } from '../../temporal/problems';
 import * as shared from '../answers/shared';
 import * as answers from '../answers/workers';
@@ -24,7 +25,7 @@ export const workerRoutes = [
     input: z.strictObject({}),
     handler: status,
     summary:
-      'Which workers poll for work, what waits, what failed, and in words what is wrong; also while Temporal is away.',
+      'Which workers poll for work, what waits, what failed, which migrations are pending, and in words what is wrong; also while Temporal is away.',
     answer: answers.workersStatus,
   }),
   route({
@@ -50,12 +51,13 @@ export const workerRoutes = [
 
 /** Always 200: an operator asks most when something is away. */
 async function status({ db, temporal, log }: Ctx) {
-  const [told, waiting] = await Promise.all([
+  const [told, waiting, migrations] = await Promise.all([
     temporal.status().catch((error) => {
       log.warn({ err: error }, 'Temporal could not be asked for the workers');
       return undefined;
     }),
     outbox.counts(db),
+    migrationsOf(db),
   ]);
   const problems = problemsOf(told, waiting);
   return {
@@ -65,6 +67,7 @@ async function status({ db, temporal, log }: Ctx) {
     workers: told?.workers ?? [],
     schedules: told?.schedules ?? [],
     outbox: waiting,
+    migrations,
   };
 }
 

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { many } from '../../domain/sql';
-import { migrationNames } from '../../migrations/files';
+import { type Migrations, migrationsOf } from '../../migrations';
 import { openDatabase } from '../../runtime/database';
 import { rowOf } from '../../runtime/version';
 import { FAILED_WORDS } from '../../temporal/problems';
@@ -79,24 +78,38 @@ export async function versions(deployment: Deployment): Promise<string> {
   return `API ${first} with gateways ${of}`;
 }
 
-/** An API migrates before it listens; a database that was restored since may lack some again. */
-async function schema({ database_url }: Deployment): Promise<string> {
-  if (database_url === undefined)
-    throw new NotChecked('DATABASE_URL is not set, so the migrations were not compared.');
+/**
+ * An API migrates before it listens; a database that was restored since may lack some again. Each
+ * API is asked; beside them the database itself, if it is named.
+ */
+export async function schema(deployment: Deployment): Promise<string> {
+  const { apis, database_url, platform_key: key } = deployment;
+  const told: Migrations[] = [];
+  for (const { url } of apis) {
+    const status = await read('GET', `${url}/v1/admin/workers/status`, { key });
+    // An API of an older version does not say.
+    if (status.migrations !== undefined) told.push(status.migrations);
+  }
+  if (database_url !== undefined) told.push(await migrationsAt(database_url));
+  const [first] = told;
+  if (first === undefined)
+    throw new NotChecked(
+      'The API does not say its migrations, and DATABASE_URL is not set to compare them.',
+    );
+  const { pending } = told.find((one) => one.pending.length > 0) ?? first;
+  if (pending.length > 0)
+    throw new Fault(
+      `${pending.length} migrations are pending, the first is ${pending[0]}: start an API of this version.`,
+    );
+  return `${first.applied} migrations, none is pending`;
+}
+
+async function migrationsAt(database_url: string): Promise<Migrations> {
   const db = openDatabase(database_url, 1, 'verify');
   try {
-    const rows = await many<{ name: string }>(db, 'select name from knex_migrations').catch(
-      (error) => {
-        throw new Fault(`The database does not say its migrations: ${error.message}`);
-      },
-    );
-    const applied = new Set(rows.map(({ name }) => name));
-    const pending = (await migrationNames()).filter((name) => !applied.has(name));
-    if (pending.length > 0)
-      throw new Fault(
-        `${pending.length} migrations are pending, the first is ${pending[0]}: start an API of this version.`,
-      );
-    return `${applied.size} migrations, none is pending`;
+    return await migrationsOf(db);
+  } catch (error) {
+    throw new Fault(`The database does not say its migrations: ${(error as Error).message}`);
   } finally {
     await db.destroy();
   }

@@ -13,11 +13,11 @@ const ALL_MS = 52_000;
 /** What the policy of npm start's gateways blocks. */
 const BLOCKED_TEXT = 'svc verify: block this';
 const USAGE =
-  'Usage: npm run verify -- [URL of each API, gateway and console ...] [--blocked TEXT] [--json], with ' +
+  'Usage: npm run verify -- [URL of each API, gateway and console ...] [--blocked TEXT] [--strict] [--json], with ' +
   'VERIFY_PLATFORM_KEY (an access key with platform:admin) and VERIFY_GATEWAY_KEY (a gateway key). ' +
   'Without a URL, the npm start that runs on DATA_DIR.';
 
-interface Found {
+export interface Found {
   check: string;
   status: 'passed' | 'failed' | 'not checked';
   words: string;
@@ -26,10 +26,10 @@ interface Found {
 
 /**
  * `npm run verify`: looks at a deployment as its clients see it, and says of each part whether it
- * works; exits 1 if one does not. What it writes is named verify and taken back.
+ * works; exits 1 if one does not, or with --strict if one was not checked. What it writes is named verify and taken back.
  */
 export async function main(args: string[]): Promise<void> {
-  const { urls, is_json, ...given } = read(args);
+  const { urls, is_json, is_strict, ...given } = read(args);
   const started_at = performance.now();
   const found: Found[] = [];
   const found_places: Place[] = [];
@@ -62,17 +62,20 @@ export async function main(args: string[]): Promise<void> {
     });
     found.push(left);
   }
-  print(is_json ? JSON.stringify(summaryOf(found)) : tableOf(found));
-  process.exitCode = summaryOf(found).ok ? 0 : 1;
+  const summary = summaryOf(found, is_strict);
+  print(is_json ? JSON.stringify(summary) : tableOf(found, is_strict));
+  process.exitCode = summary.ok ? 0 : 1;
 }
 
 type Given = Pick<Deployment, 'platform_key' | 'gateway_key' | 'blocked_text' | 'database_url'> & {
   urls: string[];
   is_json: boolean;
+  is_strict: boolean;
 };
 
 function read(args: string[]): Given {
-  const options = { blocked: { type: 'string' }, json: { type: 'boolean' } } as const;
+  const flag = { type: 'boolean' } as const;
+  const options = { blocked: { type: 'string' }, json: flag, strict: flag } as const;
   const { values, positionals } = parsed(() =>
     parseArgs({ args, options, allowPositionals: true }),
   );
@@ -93,6 +96,7 @@ function read(args: string[]): Given {
   return {
     urls: urls.map((url) => url.replace(/\/+$/, '')),
     is_json: values.json ?? false,
+    is_strict: values.strict ?? false,
     platform_key,
     gateway_key,
     blocked_text: values.blocked ?? BLOCKED_TEXT,
@@ -146,18 +150,24 @@ async function timed(check: string, run: () => Promise<string>, end_ms = CHECK_M
   }
 }
 
-function summaryOf(found: readonly Found[]) {
-  return { ok: found.every(({ status }) => status !== 'failed'), checks: found };
+/** All is well if nothing failed; to the strict only if everything was looked at. */
+export function summaryOf(found: readonly Found[], is_strict: boolean) {
+  const isWell = ({ status }: Found) =>
+    status === 'passed' || (status === 'not checked' && !is_strict);
+  return { ok: found.every(isWell), checks: found };
 }
 
-function tableOf(found: readonly Found[]): string {
+function tableOf(found: readonly Found[], is_strict: boolean): string {
   const width = Math.max(...found.map(({ check }) => check.length));
   const rows = found.map(
     ({ check, status, words }) => `${status.padEnd(11)}  ${check.padEnd(width)}  ${words}`,
   );
   const failed = found.filter(({ status }) => status === 'failed').length;
   const unseen = found.filter(({ status }) => status === 'not checked').length;
-  const well = unseen === 0 ? 'All is well.' : `All is well but for ${unseen} not checked.`;
+  const but = is_strict
+    ? `${unseen} of ${found.length} not checked, which --strict does not allow.`
+    : `All is well but for ${unseen} not checked.`;
+  const well = unseen === 0 ? 'All is well.' : but;
   const end = failed === 0 ? well : `${failed} of ${found.length} failed.`;
   return [...rows, end].join('\n');
 }

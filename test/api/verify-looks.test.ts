@@ -1,6 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
 import * as checks from '../../api/verify/checks';
 import type { Deployment, Place } from '../../api/verify/deployment';
+import { type Found, summaryOf } from '../../api/verify/main';
 import { exportAStatement } from '../../api/verify/statement';
 import { listen } from '../../runtime/listen';
 import { FAILED_WORDS } from '../../temporal/problems';
@@ -108,4 +109,28 @@ test.each([
   });
   expect((await failure(exportAStatement(asked, 50)))[0]).toBe(name);
   expect(now).toBe(end);
+});
+
+test.each([
+  ['none is pending', { applied: 110, pending: [] }, 'passed', /^110 migrations, none is pending$/],
+  ['one is', { applied: 109, pending: ['0128-x.sql'] }, 'Fault', /^1 migrations .*0128-x.sql/],
+  ['an older API says nothing', undefined, 'NotChecked', /DATABASE_URL is not set/],
+])(
+  'with addresses alone an API is asked for its migrations: %s',
+  async (_, migrations, name, words) => {
+    const found = await failure(
+      checks.schema(await deployment(json({ problems: [], migrations }))),
+    );
+    expect(found).toEqual([name, expect.stringMatching(words)]);
+  },
+);
+
+test('what was not checked is well, but to the strict', () => {
+  const found = (...statuses: Found['status'][]) =>
+    statuses.map((status) => ({ check: 'x', status, words: '', ms: 0 }));
+  const unseen = found('passed', 'not checked');
+  expect(summaryOf(unseen, false)).toEqual({ ok: true, checks: unseen });
+  expect(summaryOf(unseen, true)).toEqual({ ok: false, checks: unseen });
+  expect(summaryOf(found('passed'), true).ok).toBe(true);
+  expect(summaryOf(found('passed', 'failed'), false).ok).toBe(false);
 });

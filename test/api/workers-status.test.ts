@@ -170,6 +170,18 @@ test('messages that were given up are listed, sent once more by hand, and gone o
   expect((await retry('abc')).status).toBe(404);
 });
 
+test('says which migrations a database lacks, as one that was restored does', async () => {
+  const { db } = world;
+  const { migrations } = (await status()).body;
+  expect(migrations).toEqual({ applied: expect.any(Number), pending: [] });
+  const name = '0003-events.sql';
+  const [row] = await db('knex_migrations').where({ name }).delete().returning('*');
+  expect(row).toMatchObject({ name });
+  const lacking = (await status()).body.migrations;
+  await db('knex_migrations').insert(row);
+  expect(lacking).toEqual({ applied: migrations.applied - 1, pending: [name] });
+});
+
 test('while Temporal is away the answer is 200, and says so', async () => {
   const { db } = world;
   const alone = await serve({ db }, '127.0.0.1:1');
