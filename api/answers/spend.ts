@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { id, money, time } from './shared';
 
 const figures = {
-  cost: money.describe('Exact: the sum of what calls were settled at.'),
+  cost: money.describe(
+    'The sum of what calls were settled at, to the nano below 8,388,608; above that the nearest number that JSON readers have, and Accept: text/csv has every digit.',
+  ),
   requests: z.int().describe('Calls that were settled.'),
   prompt_tokens: z.int(),
   completion_tokens: z.int(),
