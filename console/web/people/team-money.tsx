@@ -1,14 +1,15 @@
-import { Button, Text, TextInput } from '@mantine/core';
+import { Button, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
+import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
-import { refresh } from '../api/queries';
+import { reading, refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
-import { Money } from '../parts/money';
 import { useLast } from '../parts/use-last';
-import { useCurrency, useMe } from '../session/me';
+import { may, useCurrency, useMe } from '../session/me';
+import { AfterValues, type Side } from '../wallets/after';
 import { TEAMS, type Team } from './words';
 
 /** Money that goes from a team to one of its members, or back. */
@@ -65,10 +66,22 @@ export function TeamMoney({
     setAmount('');
     setNote('');
   }, [move]);
+  const balances = useBalances(team, shown?.member.user_id, move !== undefined);
   if (shown === undefined) return null;
   const { way, member } = shown;
   const { title, label, done } = words[way];
   const moved = typedNumber(amount) ?? 0;
+  const into = way === 'reclaim' ? -moved : moved;
+  const sides = [
+    { name: `Team ${team.name}`, now: balances.team, by: -into },
+    // Whoever does not bill sees of somebody else's wallet what the team gave alone.
+    ...(balances.member === undefined
+      ? []
+      : [{ name: member.name, now: balances.member, by: into }]),
+    ...(member.given_left === null
+      ? []
+      : [{ name: `${member.name}, of the team's money`, now: member.given_left, by: into }]),
+  ].filter((side): side is Side => side.now !== undefined);
   const submit = async (idempotency_key: string) => {
     await call(`POST /api/organizations/:id/teams/:team_id/${way}`, {
       names: { id, team_id: team.id },
@@ -95,11 +108,6 @@ export function TeamMoney({
         onChange={setAmount}
         data-autofocus
       />
-      {way === 'reclaim' && member.given_left !== null && (
-        <Text size="sm">
-          Left of what the team gave: <Money amount={member.given_left} currency={currency} />
-        </Text>
-      )}
       <TextInput
         label="Note"
         description="Optional; it stands in the ledger."
@@ -107,6 +115,27 @@ export function TeamMoney({
         onChange={(event) => setNote(event.currentTarget.value)}
         maxLength={1_000}
       />
+      <AfterValues sides={sides} currency={currency} />
     </FormModal>
   );
+}
+
+/** What both sides have; of the member's wallet only who bills is told, and undefined otherwise. */
+function useBalances(team: Team, user_id: string | undefined, is_open: boolean) {
+  const bills = may(useMe(), 'org:billing');
+  const team_query = { owner_type: 'team', team_id: team.id, per_page: 1 } as const;
+  const user_query = { owner_type: 'user', user_id, per_page: 1 } as const;
+  const of_team = useQuery({
+    ...reading('GET /api/wallets', { query: team_query }),
+    enabled: is_open,
+  });
+  const of_member = useQuery({
+    ...reading('GET /api/wallets', { query: user_query }),
+    enabled: is_open && bills && user_id !== undefined,
+  });
+  // Whoever was never given money has no wallet.
+  return {
+    team: of_team.data && (of_team.data.wallets[0]?.balance ?? 0),
+    member: of_member.data && (of_member.data.wallets[0]?.balance ?? 0),
+  };
 }

@@ -1,13 +1,13 @@
-import { Table, Text, TextInput } from '@mantine/core';
+import { TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
 import { refresh } from '../api/queries';
-import { amountOf, nanosOf } from '../base/decimals';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
-import { Money, moneyText } from '../parts/money';
+import { moneyText } from '../parts/money';
+import { AfterValues, type Side } from './after';
 import type { WalletRow } from './words';
 
 export type Move = 'credit' | 'allocate' | 'reclaim';
@@ -75,12 +75,12 @@ export function MoveDialog({
         onChange={(event) => setNote(event.currentTarget.value)}
         maxLength={1_000}
       />
-      <AfterValues {...{ move, wallet, bank, moved }} />
+      <AfterValues sides={sidesOf({ move, wallet, bank, moved })} currency={wallet.currency} />
     </FormModal>
   );
 }
 
-function AfterValues({
+function sidesOf({
   move,
   wallet,
   bank,
@@ -90,37 +90,11 @@ function AfterValues({
   wallet: WalletRow;
   bank: WalletRow | undefined;
   moved: number;
-}) {
+}): Side[] {
   const into = move === 'reclaim' ? -moved : moved;
-  const sides: { row: WalletRow; by: number }[] = [{ row: wallet, by: into }];
-  if (move !== 'credit' && bank) sides.push({ row: bank, by: -into });
-  return (
-    <Table aria-label="Balances after this">
-      <Table.Thead>
-        <Table.Tr>
-          <Table.Th>Wallet</Table.Th>
-          <Table.Th ta="right">Now</Table.Th>
-          <Table.Th ta="right">After</Table.Th>
-        </Table.Tr>
-      </Table.Thead>
-      <Table.Tbody>
-        {sides
-          .map(({ row, by }) => ({ row, after: amountOf(nanosOf(row.balance) + nanosOf(by)) }))
-          .map(({ row, after }) => (
-            <Table.Tr key={row.wallet_id}>
-              <Table.Td>{row.owner_name}</Table.Td>
-              <Table.Td ta="right">
-                <Money amount={row.balance} currency={row.currency} />
-              </Table.Td>
-              <Table.Td ta="right">
-                <Money amount={after} currency={row.currency} fw={600} />
-                {after < 0 && <Text size="sm">more than it has</Text>}
-              </Table.Td>
-            </Table.Tr>
-          ))}
-      </Table.Tbody>
-    </Table>
-  );
+  const own = { name: wallet.owner_name, now: wallet.balance, by: into };
+  if (move === 'credit' || bank === undefined) return [own];
+  return [own, { name: bank.owner_name, now: bank.balance, by: -into }];
 }
 
 function send(

@@ -237,8 +237,14 @@ test("an admin of a team gives its members the team's money, and takes it back",
   await page.getByRole('row', { name: /^Led/ }).getByText('$1.50').waitFor();
   await page.getByRole('button', { name: 'Take back: Led', exact: true }).click();
   const form = page.getByRole('dialog', { name: 'Take money for the team back from Led' });
-  await form.getByText('Left of what the team gave: $1.50').waitFor();
+  // Both sides stand there before anybody presses; the person's other money is not a lead's to see.
+  const after = form.getByRole('table', { name: 'Balances after this' });
+  await form.getByLabel('Amount in USD').fill('0.5');
+  await after.getByRole('row', { name: `Team ${name} $1.50 $2.00` }).waitFor();
+  await after.getByRole('row', { name: "Led, of the team's money $1.50 $1.00" }).waitFor();
+  expect(await after.getByRole('row').count()).toBe(3);
   await form.getByLabel('Amount in USD').fill('2');
+  await after.getByText('more than it has').waitFor();
   await form.getByRole('button', { name: 'Take back', exact: true }).click();
   await form.getByText('Only 1.5 USD is left of what the team gave').waitFor();
   await form.getByLabel('Amount in USD').fill('1.5');
