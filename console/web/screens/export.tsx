@@ -4,6 +4,7 @@ import { useParams } from '@tanstack/react-router';
 import { useState } from 'react';
 import { type Answer, call, Refusal } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { JoinButtons } from '../exports/join-button';
 import { Standing } from '../exports/progress';
 import { count, isUnderWay, kinds, periodText, sizeText } from '../exports/words';
 import { CopyId } from '../parts/copy-id';
@@ -84,6 +85,7 @@ function Inside() {
           )}
         </Stack>
       </Group>
+      <JoinButtons one={data} />
       <Files one={data} is_downloadable={is_downloadable} />
       <FormModal
         title="Cancel this export"

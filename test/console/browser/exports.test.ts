@@ -74,6 +74,37 @@ describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
   });
 });
 
+test('the days of a kind are kept as one file for a spreadsheet', async () => {
+  const key = org.keys.billing_admin;
+  const begun = Date.now() - (Date.now() % 86_400_000);
+  const { id } = await api<{ id: string }>(key, 'POST', '/v1/exports', {
+    from: new Date(begun),
+    to: new Date(Date.now() - 2_000),
+    kinds: ['ledger'],
+    format: 'csv',
+  });
+  const { page, context, complaints } = await visit(browser, { access_key: key });
+  // A second day, which has the same rows: this organization is of today.
+  await page.route(`**/api/exports/${id}`, async (route) => {
+    const one = await api<{ files: { kind: string }[] }>(key, 'GET', `/v1/exports/${id}`);
+    const again = one.files.filter(({ kind }) => kind === 'ledger');
+    await route.fulfill({ json: { ...one, files: [...one.files, ...again] } });
+  });
+  await page.goto(`/exports/${id}`);
+  await page.getByText('ready', { exact: true }).waitFor();
+  const button = page.getByRole('button', { name: 'Ledger entries: all as one CSV' });
+  const [file] = await Promise.all([page.waitForEvent('download'), button.click()]);
+  expect(file.suggestedFilename()).toMatch(/^ledger-[\d-]+\.csv$/);
+  const lines = (await bytesOf(await file.createReadStream())).toString().trimEnd().split('\r\n');
+  const [titles, ...rows] = lines;
+  expect(titles).toMatch(/^\W?\w+,/);
+  expect(rows.filter((line) => line === titles)).toEqual([]);
+  expect(rows.slice(rows.length / 2)).toEqual(rows.slice(0, rows.length / 2));
+  expect(rows.length).toBeGreaterThan(1);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('the files of an export are deleted before their time, which makes room', async () => {
   const key = org.keys.billing_admin;
   const day_ms = 86_400_000;
