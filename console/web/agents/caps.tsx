@@ -1,7 +1,12 @@
 import { Button, Group, Progress, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { call } from '../api/client';
 import { reading } from '../api/queries';
+import type { ReadPart } from '../api/whole';
+import type { AnyColumn } from '../base/csv';
+import { decimalText } from '../base/decimals';
+import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { listed } from '../parts/lists';
 import { Money, moneyText } from '../parts/money';
@@ -19,6 +24,11 @@ export function Caps({ agent_id }: { agent_id: string }) {
     ...reading('GET /api/agents/:id/usage-constraints', { names: { id: agent_id } }),
     refetchInterval: 30_000,
   });
+  const read: ReadPart<Cap> = async () => {
+    const names = { id: agent_id };
+    const answer = await call('GET /api/agents/:id/usage-constraints', { names });
+    return { items: answer.usage_constraints, next: null };
+  };
   const [is_making, setMaking] = useState(false);
   const [changing, setChanging] = useState<Cap>();
   const [deleting, setDeleting] = useState<Cap>();
@@ -29,14 +39,17 @@ export function Caps({ agent_id }: { agent_id: string }) {
         <Text size="sm" c="dimmed">
           {count === undefined ? '' : `${count} of at most ${CAPS_MAX}.`}
         </Text>
-        {is_manager && (
-          <Button
-            disabled={count === undefined || count >= CAPS_MAX}
-            onClick={() => setMaking(true)}
-          >
-            New cap
-          </Button>
-        )}
+        <Group gap="xs">
+          <CsvButton file="caps" read={read} columns={csvOf(currency)} />
+          {is_manager && (
+            <Button
+              disabled={count === undefined || count >= CAPS_MAX}
+              onClick={() => setMaking(true)}
+            >
+              New cap
+            </Button>
+          )}
+        </Group>
       </Group>
       <DataTable
         label="Caps"
@@ -86,6 +99,24 @@ export function Caps({ agent_id }: { agent_id: string }) {
       <DeleteCap agent_id={agent_id} cap={deleting} onClose={() => setDeleting(undefined)} />
     </>
   );
+}
+
+function csvOf(currency: string): AnyColumn<Cap>[] {
+  return [
+    { title: 'id', text: ({ id }) => id },
+    { title: 'provider', text: ({ provider }) => provider },
+    { title: 'model_pattern', text: ({ model_pattern }) => model_pattern },
+    { title: 'counts', text: ({ constraint_type }) => constraint_type },
+    { title: 'interval', text: ({ interval }) => interval },
+    { title: 'current_value', text: ({ current_value }) => decimalText(current_value) },
+    { title: 'max_value', text: ({ max_value }) => decimalText(max_value) },
+    {
+      title: 'currency',
+      text: ({ constraint_type }) => (constraint_type === 'cost' ? currency : null),
+    },
+    { title: 'beyond_it', text: ({ enforcement_mode }) => enforcement_mode },
+    { title: 'resets_at', text: ({ resets_at }) => resets_at },
+  ];
 }
 
 function columnsOf(currency: string): Column<Cap>[] {

@@ -4,21 +4,23 @@ import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { PART_ROWS, type ReadPart } from '../api/whole';
 import { plainWords } from '../base/plain';
 import { State } from '../parts/badge';
+import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
 import { AppLink } from '../parts/link';
 import { PersonName } from '../parts/names';
-import { pageAt, withNext } from '../parts/pages';
+import { firstPlace, pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { useZone } from '../session/me';
 import { FormChoice, KindChoice } from './choices';
+import { type Schedule, scheduleCsv } from './csv';
 import { type Format, type Kind, kinds, states } from './words';
 
 type Listed = Answer<'GET /api/export-schedules'>;
-type Schedule = Listed['schedules'][number];
 
 const LAG_MINUTES = 60;
 const every_words = { day: 'each day', month: 'each month' } as const;
@@ -40,6 +42,7 @@ export function Schedules({
   return (
     <>
       <Group justify="flex-end" mb="sm">
+        <CsvButton file="export-schedules" read={read} columns={scheduleCsv} />
         <Button onClick={() => setMaking(true)}>New schedule</Button>
       </Group>
       <DataTable
@@ -66,6 +69,13 @@ export function Schedules({
     </>
   );
 }
+
+const read: ReadPart<Schedule> = async (place = firstPlace()) => {
+  const query = { ...pageAt(place), per_page: PART_ROWS };
+  const answer = await call('GET /api/export-schedules', { query });
+  const { schedules, next } = withNext<Listed>(place)(answer);
+  return { items: schedules, next };
+};
 
 const columns: Column<Schedule>[] = [
   {

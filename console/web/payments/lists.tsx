@@ -31,13 +31,13 @@ import {
   statuses,
 } from './words';
 
-type Webhook = Answer<'GET /api/admin/payments/webhooks'>['webhooks'][number];
-interface ListProps {
+/** Which payments are shown, and how that changes. */
+export interface ListProps {
   filters: PaymentFilters;
   set: SetPaymentFilters;
 }
 
-const PER_PAGE = 50;
+export const PER_PAGE = 50;
 
 /** Which payments: their state, and the days on which they were begun. */
 export function PaymentFilterBar({ filters, set }: ListProps) {
@@ -240,60 +240,4 @@ const admin_columns: Column<AdminPayment>[] = [
     ),
   },
   { title: 'Payment', cell: ({ id }) => <CopyId value={id} /> },
-];
-
-/** What providers told of, and what became of it. */
-export function Webhooks({ filters, set }: ListProps) {
-  const status = filters.news ?? 'unmatched';
-  const query = useQuery(
-    reading('GET /api/admin/payments/webhooks', {
-      query: {
-        ...(status === 'all' ? {} : { status }),
-        cursor: filters.cursor ?? 'first',
-        per_page: PER_PAGE,
-      },
-    }),
-  );
-  return (
-    <>
-      <Select
-        label="State"
-        data={['unmatched', 'sent', 'ignored', 'all']}
-        value={status}
-        onChange={(news) => set({ news: news as 'unmatched' })}
-        allowDeselect={false}
-        w={150}
-        mb="sm"
-      />
-      <DataTable
-        label="Webhooks"
-        query={query}
-        itemsOf={({ webhooks }) => webhooks}
-        keyOf={({ provider, id }) => `${provider} ${id}`}
-        columns={webhook_columns}
-        cursor={filters.cursor}
-        onCursor={(cursor) => set({ cursor })}
-        empty={
-          <Empty title={status === 'unmatched' ? 'Every webhook has its payment' : 'No webhooks'}>
-            One that names no payment of ours is kept and looked for again for three days.
-          </Empty>
-        }
-      />
-    </>
-  );
-}
-
-const webhook_columns: Column<Webhook>[] = [
-  { title: 'When', cell: ({ received_at }) => <Time at={received_at} /> },
-  { title: 'From', cell: ({ provider }) => providerWords(provider) },
-  { title: 'What', cell: ({ type }) => <span className="wrap">{type}</span> },
-  { title: 'State', cell: ({ status }) => status },
-  {
-    title: 'Names',
-    cell: ({ payment_session_id, named_session_id, order_id, capture_id }) => {
-      const named = payment_session_id ?? named_session_id ?? order_id ?? capture_id;
-      return named ? <CopyId value={named} /> : 'nothing';
-    },
-  },
-  { title: 'Webhook', cell: ({ id }) => <CopyId value={id} /> },
 ];

@@ -2,11 +2,15 @@ import { Button, Group, Stack, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { call } from '../api/client';
+import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
+import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
+import type { AnyColumn } from '../base/csv';
+import { decimalText } from '../base/decimals';
 import { type Found, MemberSelect } from '../fields/member-select';
 import { act } from '../parts/act';
 import { State } from '../parts/badge';
+import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
 import { Money } from '../parts/money';
@@ -16,6 +20,8 @@ import { ledTeams, type Me, may, useCurrency, useMe } from '../session/me';
 import { DoomedKeys } from './doomed-keys';
 import { TeamMoney, TeamMoneyButtons, type TeamMove } from './team-money';
 import { TEAMS, type Team } from './words';
+
+type Person = Answer<'GET /api/organizations/:id/teams/:team_id/members'>['members'][number];
 
 /**
  * Who is in a team, and as what; to its admins and who bills with what is left of the team's gifts,
@@ -41,6 +47,18 @@ export function TeamPeople({ team }: { team: Team }) {
       },
     }),
   );
+  const read: ReadPart<Person> = async (place = 'first') => {
+    const answer = await call('GET /api/organizations/:id/teams/:team_id/members', {
+      names: { id, team_id: team.id },
+      query: {
+        cursor: place,
+        per_page: PART_ROWS,
+        sort: 'name',
+        ...(moves_money ? { with_given_left: 'true' } : {}),
+      },
+    });
+    return { items: answer.members, next: nextOf(answer) };
+  };
   const change = (work: () => Promise<unknown>) =>
     void act(async () => {
       await work();
@@ -51,6 +69,9 @@ export function TeamPeople({ team }: { team: Team }) {
   return (
     <Stack>
       {is_manager && <TakeIn team={team} change={change} />}
+      <Group justify="flex-end">
+        <CsvButton file="team" read={read} columns={csvOf(currency)} />
+      </Group>
       <DataTable
         label={`Members of ${team.name}`}
         query={query}
@@ -135,6 +156,19 @@ function givenColumn(currency: string): Column<{ given_left: number | null }> {
     cell: ({ given_left }) =>
       given_left === null ? '' : <Money amount={given_left} currency={currency} />,
   };
+}
+
+function csvOf(currency: string): AnyColumn<Person>[] {
+  return [
+    { title: 'user_id', text: ({ user_id }) => user_id },
+    { title: 'name', text: ({ name }) => name },
+    { title: 'role', text: ({ role }) => role },
+    {
+      title: 'given_left',
+      text: ({ given_left }) => (given_left === null ? null : decimalText(given_left)),
+    },
+    { title: 'currency', text: ({ given_left }) => (given_left === null ? null : currency) },
+  ];
 }
 
 interface Taken {

@@ -2,7 +2,12 @@ import { Button, Progress, Text } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { call } from '../api/client';
 import { reading } from '../api/queries';
+import type { ReadPart } from '../api/whole';
+import type { AnyColumn } from '../base/csv';
+import { decimalText } from '../base/decimals';
+import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { Guarded } from '../parts/guarded';
 import { Money, moneyText } from '../parts/money';
@@ -33,7 +38,12 @@ function Inside() {
     <Page
       title="Approval rules"
       about="A call that a rule covers is approved at once; all others wait for a person."
-      actions={<Button onClick={open}>New rule</Button>}
+      actions={
+        <>
+          <CsvButton file="approval-rules" read={read} columns={csv} />
+          <Button onClick={open}>New rule</Button>
+        </>
+      }
     >
       <DataTable
         label="Approval rules"
@@ -67,6 +77,30 @@ function Inside() {
     </Page>
   );
 }
+
+/** All of them are one page. */
+const read: ReadPart<ApprovalRule> = async () => {
+  const query = { per_page: RULES_MAX };
+  const { approval_rules } = await call('GET /api/approval-rules', { query });
+  return { items: approval_rules, next: null };
+};
+
+const csv: AnyColumn<ApprovalRule>[] = [
+  { title: 'id', text: ({ id }) => id },
+  { title: 'name', text: ({ name }) => name },
+  { title: 'team_id', text: ({ team_id }) => team_id },
+  { title: 'team_name', name_of: ({ team_id }) => team_id },
+  { title: 'max_per_call', text: ({ max_per_call }) => decimalText(max_per_call) },
+  { title: 'max_per_day', text: ({ max_per_day }) => decimalText(max_per_day) },
+  { title: 'approved_today', text: ({ approved_today }) => decimalText(approved_today) },
+  { title: 'approvals_today', text: ({ approvals_today }) => String(approvals_today) },
+  { title: 'day_ends_at', text: ({ day_ends_at }) => day_ends_at },
+  { title: 'currency', text: ({ currency }) => currency },
+  { title: 'paid_by', text: ({ source }) => source },
+  { title: 'created_by', text: ({ created_by }) => created_by },
+  { title: 'created_by_name', name_of: ({ created_by }) => created_by },
+  { title: 'created_at', text: ({ created_at }) => created_at },
+];
 
 const columns: Column<ApprovalRule>[] = [
   { title: 'Name', cell: ({ name }) => <span className="wrap">{name}</span> },

@@ -1,20 +1,23 @@
-import { Button, Select, Tabs } from '@mantine/core';
+import { Button, Group, Select, Tabs } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
-import type { Answer } from '../api/client';
+import { type Answer, call } from '../api/client';
 import { reading } from '../api/queries';
+import { PART_ROWS } from '../api/whole';
 import { CreateDialog } from '../exports/create';
+import { exportCsv } from '../exports/csv';
 import { Standing } from '../exports/progress';
 import { Schedules } from '../exports/schedules';
 import { type Export, isUnderWay, kindNames, kinds, periodText, states } from '../exports/words';
 import { oneOf, text, useFilters } from '../fields/filters';
+import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { Guarded } from '../parts/guarded';
 import { AppLink } from '../parts/link';
 import { PersonName } from '../parts/names';
 import { Page } from '../parts/page';
-import { pageAt, withNext } from '../parts/pages';
+import { firstPlace, pageAt, withNext } from '../parts/pages';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { useZone } from '../session/me';
@@ -63,17 +66,28 @@ function Inside() {
           <Tabs.Tab value="schedules">Schedules</Tabs.Tab>
         </Tabs.List>
         <Tabs.Panel value="exports" pt="md">
-          <Select
-            label="State"
-            placeholder="any"
-            data={statuses.map((value) => ({ value, label: states[value].word }))}
-            value={filters.status ?? null}
-            onChange={(value) => set({ status: (value ?? undefined) as Status | undefined })}
-            clearable
-            clearButtonProps={{ 'aria-label': 'Show exports in any state' }}
-            w={150}
-            mb="sm"
-          />
+          <Group gap="xs" align="flex-end" mb="sm">
+            <Select
+              label="State"
+              placeholder="any"
+              data={statuses.map((value) => ({ value, label: states[value].word }))}
+              value={filters.status ?? null}
+              onChange={(value) => set({ status: (value ?? undefined) as Status | undefined })}
+              clearable
+              clearButtonProps={{ 'aria-label': 'Show exports in any state' }}
+              w={150}
+            />
+            <CsvButton
+              file="exports"
+              read={async (place = firstPlace()) => {
+                const query = { status: filters.status, ...pageAt(place), per_page: PART_ROWS };
+                const answer = await call('GET /api/exports', { query });
+                const { exports, next } = withNext<Listed>(place)(answer);
+                return { items: exports, next };
+              }}
+              columns={exportCsv}
+            />
+          </Group>
           <List {...{ filters, set }} />
         </Tabs.Panel>
         <Tabs.Panel value="schedules" pt="md">

@@ -2,8 +2,9 @@ import { Stack, Tabs, Text } from '@mantine/core';
 import { LinkButton } from '../parts/link';
 import { Page } from '../parts/page';
 import { usePaymentFilters } from '../payments/filters';
-import { AllPayments, History, PaymentFilterBar, Webhooks } from '../payments/lists';
+import { AllPayments, History, PaymentFilterBar } from '../payments/lists';
 import { Providers } from '../payments/providers';
+import { Webhooks } from '../payments/webhooks';
 import { may, useMe } from '../session/me';
 
 /** Top-ups and how they stand; for operators also those that need a decision, and webhooks. */

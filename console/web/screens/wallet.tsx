@@ -1,13 +1,17 @@
 import { Group, Stack, Tabs, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { useParams } from '@tanstack/react-router';
-import type { Answer } from '../api/client';
+import { type Answer, call } from '../api/client';
 import { reading } from '../api/queries';
+import { nextOf, PART_ROWS, type ReadPart } from '../api/whole';
 import { serverNow } from '../base/clock';
+import type { AnyColumn } from '../base/csv';
+import { decimalText } from '../base/decimals';
 import { dayShape } from '../fields/day-range';
 import { oneOf, text, useFilters } from '../fields/filters';
 import { State } from '../parts/badge';
 import { CopyId } from '../parts/copy-id';
+import { CsvButton } from '../parts/csv';
 import { type Column, DataTable } from '../parts/data-table';
 import { NotSeen } from '../parts/guarded';
 import { AppLink } from '../parts/link';
@@ -124,21 +128,45 @@ function Holds({ id, filters, set }: { id: string } & FilterProps) {
     }),
     refetchInterval: 10_000,
   });
+  const read: ReadPart<Hold> = async (place = 'first') => {
+    const answer = await call('GET /api/wallets/:id/reservations', {
+      names: { id },
+      query: { status: 'open', cursor: place, per_page: PART_ROWS },
+    });
+    return { items: answer.reservations, next: nextOf(answer) };
+  };
   return (
-    <DataTable
-      label="Open holds"
-      query={query}
-      itemsOf={({ reservations }) => reservations}
-      keyOf={({ reservation_id }) => reservation_id}
-      columns={holdColumns}
-      cursor={filters.cursor}
-      onCursor={(cursor) => set({ cursor })}
-      empty={
-        <Empty title="Nothing is held">Calls under way hold what they may cost at most.</Empty>
-      }
-    />
+    <>
+      <Group justify="flex-end" mb="sm">
+        <CsvButton file="open-holds" read={read} columns={holdCsv} />
+      </Group>
+      <DataTable
+        label="Open holds"
+        query={query}
+        itemsOf={({ reservations }) => reservations}
+        keyOf={({ reservation_id }) => reservation_id}
+        columns={holdColumns}
+        cursor={filters.cursor}
+        onCursor={(cursor) => set({ cursor })}
+        empty={
+          <Empty title="Nothing is held">Calls under way hold what they may cost at most.</Empty>
+        }
+      />
+    </>
   );
 }
+
+const holdCsv: AnyColumn<Hold>[] = [
+  { title: 'reservation_id', text: ({ reservation_id }) => reservation_id },
+  { title: 'created_at', text: ({ created_at }) => created_at },
+  { title: 'expires_at', text: ({ expires_at }) => expires_at },
+  { title: 'model', text: ({ model }) => model },
+  { title: 'reserved_amount', text: ({ reserved_amount }) => decimalText(reserved_amount) },
+  { title: 'currency', text: ({ currency }) => currency },
+  { title: 'user_id', text: ({ user_id }) => user_id },
+  { title: 'user_name', name_of: ({ user_id }) => user_id },
+  { title: 'request_id', text: ({ request_id }) => request_id },
+];
 
 const holdColumns: Column<Hold>[] = [
   { title: 'Since', cell: ({ created_at }) => <Time at={created_at} /> },

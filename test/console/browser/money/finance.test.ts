@@ -113,3 +113,47 @@ test('the audit log is of one person, and says names, times and amounts as peopl
   expect(complaints).toEqual([]);
   await context.close();
 });
+
+test('what a bookkeeper needs of each list comes as a file', async () => {
+  const { owner, billing_admin } = org.keys;
+  const base = `/v1/organizations/${org.id}`;
+  const team = await api<{ id: string }>(owner, 'POST', `${base}/teams`, { name: 'Filed' });
+  const { user_id, name } = org.member;
+  await api(owner, 'POST', `${base}/teams/${team.id}/members`, { user_id });
+  await api(billing_admin, 'POST', '/v1/wallets/allocate', { team_id: team.id, amount: 3 });
+  await api(billing_admin, 'POST', `${base}/teams/${team.id}/allocate`, { user_id, amount: 2 });
+  await api(billing_admin, 'POST', '/v1/approval-rules', {
+    ...{ name: 'Small ones', max_per_call: 0.5, max_per_day: 9 },
+  });
+  const agent = await api<{ id: string }>(owner, 'POST', `${base}/agents`, { name: 'Capped' });
+  await api(owner, 'POST', `/v1/agents/${agent.id}/usage-constraints`, {
+    ...{ constraint_type: 'cost', provider: 'openai', model_pattern: '*', max_value: 7.5 },
+    ...{ interval: 'day', enforcement_mode: 'reject' },
+  });
+  const { wallets } = await api<{ wallets: { wallet_id: string }[] }>(
+    billing_admin,
+    'GET',
+    `/v1/wallets?owner_type=team&team_id=${team.id}`,
+  );
+  const { page, context, complaints } = await finance();
+  const files: [string, string, string][] = [
+    [`/wallets/${org.wallet_id}?tab=holds`, 'reservation_id,', ''],
+    [
+      `/wallets/${wallets[0]?.wallet_id}?tab=members`,
+      'user_id,',
+      `${user_id},${name},member,2,USD`,
+    ],
+    ['/tickets/rules', 'id,name,', ',Small ones,,,0.5,9,0,0,'],
+    ['/exports', 'id,from,', ''],
+    ['/exports?tab=schedules', 'id,kinds,', ''],
+    [`/agents/${agent.id}`, 'id,provider,', ',openai,*,cost,day,0,7.5,USD,reject,'],
+  ];
+  for (const [path, titles, line] of files) {
+    await page.goto(path);
+    const lines = await linesOf(page);
+    expect([path, lines[0]?.slice(1, 1 + titles.length)]).toEqual([path, titles]);
+    expect([path, lines.slice(1).join('\n')]).toEqual([path, expect.stringContaining(line)]);
+  }
+  expect(complaints).toEqual([]);
+  await context.close();
+});
