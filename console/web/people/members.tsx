@@ -14,6 +14,7 @@ import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { may, useMe } from '../session/me';
 import { ChangeRole, Invite, RemoveMember } from './member-dialogs';
+import { RenameMember } from './rename-member';
 import { type Member, type Role, roles, roleWords } from './words';
 
 export interface MemberFilters {
@@ -64,6 +65,7 @@ export function Members({
   const [changing, setChanging] = useState<Member>();
   const [removing, setRemoving] = useState<Member>();
   const [inviting, setInviting] = useState<Member>();
+  const [renaming, setRenaming] = useState<Member>();
   return (
     <>
       <FilterBar filters={filters} set={set} read={read} />
@@ -82,6 +84,7 @@ export function Members({
                 <MemberMenu
                   name={member.name}
                   onInvite={() => setInviting(member)}
+                  onRename={() => setRenaming(member)}
                   onRole={() => setChanging(member)}
                   onRemove={() => setRemoving(member)}
                 />
@@ -91,6 +94,7 @@ export function Members({
       />
       <ChangeRole member={changing} onClose={() => setChanging(undefined)} />
       <RemoveMember member={removing} onClose={() => setRemoving(undefined)} />
+      <RenameMember member={renaming} onClose={() => setRenaming(undefined)} />
       <Invite member={inviting} onClose={() => setInviting(undefined)} />
     </>
   );
@@ -99,11 +103,13 @@ export function Members({
 function MemberMenu({
   name,
   onInvite,
+  onRename,
   onRole,
   onRemove,
 }: {
   name: string;
   onInvite: () => void;
+  onRename: () => void;
   onRole: () => void;
   onRemove: () => void;
 }) {
@@ -116,6 +122,7 @@ function MemberMenu({
       </Menu.Target>
       <Menu.Dropdown>
         <Menu.Item onClick={onInvite}>Invite to sign in</Menu.Item>
+        <Menu.Item onClick={onRename}>Change name and address</Menu.Item>
         <Menu.Item onClick={onRole}>Change the role</Menu.Item>
         <Menu.Item onClick={onRemove}>Remove</Menu.Item>
       </Menu.Dropdown>

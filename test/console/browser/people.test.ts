@@ -51,6 +51,12 @@ test('a member is taken in, invited, raised and removed, and is told which keys 
   await form.getByRole('button', { name: 'I have copied it' }).click();
   await form.waitFor({ state: 'detached' });
 
+  await act('Change name and address');
+  await form.getByLabel('E-mail').fill('nora@example.org');
+  await form.getByRole('button', { name: 'Save', exact: true }).click();
+  await row.getByText('nora@example.org').waitFor();
+  await form.waitFor({ state: 'detached' });
+
   await act('Change the role');
   await form.getByRole('combobox', { name: 'Role' }).click();
   await page.getByRole('option', { name: /^billing admin/ }).click();
