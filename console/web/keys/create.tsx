@@ -132,7 +132,8 @@ export function CreateDialog({
             onChange={setModels}
           />
           <AmountInput
-            label="Budget"
+            label={`Budget in ${currency}`}
+            currency={currency}
             description={emptyBudget(rules, { window, currency })}
             value={budget}
             onChange={setBudget}

@@ -10,7 +10,7 @@ import { AmountInput } from '../fields/amount-input';
 import { WindowSelect, windowOf, windowWords } from '../fields/window-select';
 import { act } from '../parts/act';
 import { Failure, LoadingRows } from '../parts/states';
-import { may, useMe } from '../session/me';
+import { may, useCurrency, useMe } from '../session/me';
 
 type Rules = Answer<'GET /api/member-keys/:id'>;
 
@@ -39,7 +39,7 @@ export function MemberKeys({ id }: { id: string }) {
 }
 
 function Form({ id, rules }: { id: string; rules: Rules }) {
-  const currency = useMe().wallets[0]?.currency;
+  const currency = useCurrency();
   const [change, setChange] = useState<Partial<Rules>>({});
   const [is_busy, setBusy] = useState(false);
   const now = { ...rules, ...change };
@@ -84,7 +84,7 @@ function Form({ id, rules }: { id: string; rules: Rules }) {
               allowDecimal={false}
             />
             <AmountInput
-              label={`What one key may spend ${windowWords(windowOf(now.budget_window))}${currency ? `, in ${currency}` : ''}`}
+              label={`What one key may spend ${windowWords(windowOf(now.budget_window))}, in ${currency}`}
               description="Empty: no bound of its own."
               currency={currency}
               value={budget}

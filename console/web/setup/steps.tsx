@@ -108,8 +108,8 @@ export function PriceStep({ onDone }: Step) {
           onChange={(event) => setModel(event.currentTarget.value)}
           required
         />
-        <AmountInput label="Input" value={input} onChange={setInput} required />
-        <AmountInput label="Output" value={output} onChange={setOutput} required />
+        <AmountInput label="Input" currency="USD" value={input} onChange={setInput} required />
+        <AmountInput label="Output" currency="USD" value={output} onChange={setOutput} required />
       </StepForm>
     </Stack>
   );
