@@ -33,7 +33,7 @@ export async function answerCount(call: Limited): Promise<void> {
   const candidates = namesOthers(call) ? [] : call.candidates;
   for (const candidate of candidates) {
     const { breaker } = candidate.target;
-    if (!serves(candidate.target, counted_there) || !breaker.mayPass()) continue;
+    if (!countsThere(call, candidate.target) || !breaker.mayPass()) continue;
     const told = await askOf(call, candidate, over.signal);
     if (over.signal.aborted) {
       breaker.abandoned();
@@ -54,6 +54,13 @@ export async function answerCount(call: Limited): Promise<void> {
   if (call.client_is_gone) return;
   over.signal.throwIfAborted();
   answer(call, call.estimated_prompt_tokens);
+}
+
+/** True if a provider counts, and takes what the request does not do without. */
+function countsThere({ request }: Limited, target: Candidate['target']): boolean {
+  const { needs_betas, lost_in_counts = [] } = target.wire;
+  const needed = needs_betas?.(request.body) ?? [];
+  return serves(target, counted_there) && !needed.some((beta) => lost_in_counts.includes(beta));
 }
 
 function answer({ ctx, asks_cost }: Limited, input_tokens: number): void {

@@ -26,9 +26,9 @@ export function sentTo(call: Sendable, candidate: Candidate): Sent {
   const { target, upstream } = candidate;
   const { family, request } = call;
   const { wire } = target;
+  const path = family.translations?.[target.shape]?.upstream_path ?? family.upstream_path;
   const { betas, headers, refused } = clientHeaders(call, wire);
   if (refused.length > 0) noteLeftOut(call, candidate, refused);
-  const path = family.translations?.[target.shape]?.upstream_path ?? family.upstream_path;
   const given = call.ctx.req.headers['anthropic-version'];
   const version = typeof given === 'string' ? given : undefined;
   const asked = { path, model: upstream, is_stream: request.is_stream, betas, version };
@@ -86,7 +86,7 @@ function namedBody(call: Sendable, candidate: Candidate): Buffer {
  * What goes from the client to the upstream besides the body, as far as its provider takes it; a
  * key, cookies and identity never do.
  */
-function clientHeaders({ ctx, request }: Sendable, wire: Wire) {
+function clientHeaders({ ctx, request, family }: Sendable, wire: Wire) {
   const given = ctx.req.headers;
   const headers: Record<string, string> = {};
   if (typeof given.accept === 'string' && wire.headers?.accept === undefined)
@@ -100,10 +100,13 @@ function clientHeaders({ ctx, request }: Sendable, wire: Wire) {
     if (asked !== '') headers['anthropic-beta'] = asked;
     return { headers, betas: [], refused: [] };
   }
+  // A count charges nothing, so that a family which is free is one.
+  const lost = family.is_free === true ? (wire.lost_in_counts ?? []) : [];
   const known = wire.betas;
   const all = asked.split(',').flatMap((beta) => beta.trim() || []);
   const needed = wire.needs_betas?.(request.body) ?? [];
-  const betas = [...new Set([...all.flatMap((beta) => known?.get(beta) ?? []), ...needed])];
+  const taken = [...all.flatMap((beta) => known?.get(beta) ?? []), ...needed];
+  const betas = [...new Set(taken)].filter((beta) => !lost.includes(beta));
   const refused = all.filter((beta) => known?.has(beta) !== true);
   if (betas.length > 0 && !wire.has_betas_inside) headers['anthropic-beta'] = betas.join(',');
   return { headers, betas, refused };

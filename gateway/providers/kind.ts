@@ -137,6 +137,8 @@ export interface Wire {
   betas?: 'all' | Betas;
   /** Values of it that this body does not do without there. */
   needs_betas?: (body: Readonly<Record<string, unknown>>) => readonly string[];
+  /** Those that it refuses where tokens are counted. */
+  lost_in_counts?: readonly string[];
   /** They go there in the body, by `members`, and not as a header. */
   has_betas_inside?: boolean;
   /** Other headers of the client that go there. */

@@ -111,6 +111,7 @@ export async function serveVertex(visit: Visit, options: VertexOptions): Promise
     return serveGenerated(visit, model, method);
   }
   const found = predicted.exec(path);
+  if (found?.[3] === 'count-tokens') return serveCount(visit);
   if (found === null) return refuse(visit, 404, 'NOT_FOUND', 'There is no such path.');
   const wrong = wrongMember(body) ?? wrongBeta(visit);
   if (wrong !== undefined) return refuseMessage(visit, wrong);
@@ -120,6 +121,25 @@ export async function serveVertex(visit: Visit, options: VertexOptions): Promise
     return refuse(visit, 400, 'INVALID_ARGUMENT', 'The path and "stream" differ.');
   const { anthropic_version: _, ...rest } = body;
   await relay(visit, '/v1/messages', { ...rest, model: standIn(found[3] as string) });
+}
+
+/**
+ * A count is a model of its own, and a member names the one that is counted for; the beta of a
+ * search is refused there (anthropics/claude-code#12429).
+ */
+async function serveCount(visit: Visit): Promise<void> {
+  const { anthropic_version: given, model, ...rest } = visit.body;
+  const unknown = Object.keys(rest).find((name) => !known_members.has(name));
+  if (unknown !== undefined)
+    return refuseMessage(visit, `${unknown}: Extra inputs are not permitted`);
+  if (typeof model !== 'string' || !version.test(String(given)))
+    return refuseMessage(visit, 'model: Field required');
+  if (String(visit.headers['anthropic-beta'] ?? '').includes(SEARCH))
+    return refuseMessage(
+      visit,
+      `Unexpected value(s) \`${SEARCH}\` for the \`anthropic-beta\` header.`,
+    );
+  await relay(visit, '/v1/messages/count_tokens', { ...rest, model: standIn(model) });
 }
 
 /** Claude's own words, and not those of the server in front of it. */

@@ -1,9 +1,11 @@
 import { vertex_betas, vertex_search } from '../betas';
 import {
+  type Asked,
   anthropicWire,
   claude_elsewhere,
   claude_refused,
   type Kind,
+  message_families,
   openaiWire,
   type Place,
   versionFor,
@@ -30,20 +32,32 @@ function below({ project, location }: Place): string {
 /** Claude: the model stands in the path. */
 function predicted(place: Place): Wire {
   return {
-    ...anthropicWire(undefined, { key: 'bearer', families: ['messages'], passes: [] }),
+    ...anthropicWire(undefined, { key: 'bearer', families: message_families, passes: [] }),
     headers: {},
     base_url: baseUrl,
     drop: ['model', ...claude_refused],
     ...claude_elsewhere,
     betas: vertex_betas,
     needs_betas: searchesBy,
-    members: (asked) => ({ anthropic_version: versionFor(asked, VERSION) }),
-    path: ({ model, is_stream }) => {
+    lost_in_counts: [vertex_search],
+    members: (asked) => ({
+      anthropic_version: versionFor(asked, VERSION),
+      ...(isCount(asked) ? { model: asked.model } : {}),
+    }),
+    path: (asked) => {
+      const { model, is_stream } = asked;
+      if (isCount(asked))
+        return `${below(place)}/publishers/anthropic/models/count-tokens:rawPredict`;
       const name = encodeURIComponent(model).replaceAll('%40', '@');
       const method = is_stream ? 'streamRawPredict' : 'rawPredict';
       return `${below(place)}/publishers/anthropic/models/${name}:${method}`;
     },
   };
+}
+
+/** A count of tokens is a model of its own there, and the one that is counted for a member. */
+function isCount({ path }: Asked): boolean {
+  return path.endsWith('/count_tokens');
 }
 
 /** Its maker's own API takes this tool without a beta by now. */

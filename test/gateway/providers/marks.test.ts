@@ -1,6 +1,7 @@
 import { blankPrice } from '../../../domain/ledger/pricing';
+import { message, post } from '../../support/gateway';
 import { makePrice } from '../../support/ledger';
-import { ask, openSold, targets, visits, world } from './sold';
+import { ask, newCaller, openSold, targets, url, visits, world } from './sold';
 
 // What Claude's maker takes of a whole request, and its other sellers of a block or not at all.
 
@@ -57,6 +58,30 @@ test.each<[string, object, object]>([
   // Its maker's wire has it as it came.
   await ask('foundry', '', { body: { ...body, cache_control: mark } });
   expect(visits.at(-1)?.body).toMatchObject({ cache_control: mark, ...body });
+});
+
+const count = async (body: object, headers: Record<string, string> = {}) => {
+  const { max_tokens: _, ...asked } = message('Hello [[fault:count tokens=7]]', body);
+  visits.length = 0;
+  return post(`${url}/v1/messages/count_tokens`, await newCaller(), asked, headers);
+};
+
+test('Vertex counts tokens by a model of its own, without the beta of a search', async () => {
+  const cached = { cache_control: mark, inference_geo: 'global' };
+  const headers = { 'anthropic-beta': 'web-search-2025-03-05,context-1m-2025-08-07' };
+  const { status, text } = await count({ model: 'gcp-claude', ...cached }, headers);
+  expect([status, JSON.parse(text)]).toEqual([200, { input_tokens: 7 }]);
+  const asked = visits.at(-1);
+  expect(asked?.path).toBe(
+    '/v1/projects/acme-1/locations/global/publishers/anthropic/models/count-tokens:rawPredict',
+  );
+  expect(asked?.body).toMatchObject({ model: 'claude-opus-5-5@20260101' });
+  expect(asked?.headers['anthropic-beta']).toBe('context-1m-2025-08-07');
+  // What cannot be counted there is estimated here.
+  const tools = [{ type: 'web_search_20250305', name: 'web_search' }];
+  const searching = await count({ model: 'gcp-claude', tools });
+  expect([searching.status, visits]).toEqual([200, []]);
+  expect(JSON.parse(searching.text).input_tokens).toBeGreaterThan(7);
 });
 
 test('a mark that is null is none', async () => {
