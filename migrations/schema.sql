@@ -3237,6 +3237,9 @@ end $$;
 -- Stored ids
 ----------------------------------------------------------------------------------------------------
 
+-- Two targets of one provider may ask it with two accounts: what was made at one of them is sought
+-- there first.
+
 -- Ids of things that providers keep (answers, containers, files), by the organization whose call
 -- made them. A request may name only those of its own organization. Kept for 30 days after their
 -- last use.
@@ -3252,6 +3255,8 @@ create table stored_ids (
   used_at timestamptz not null default clock_timestamp(),
   -- The own key in whose account its provider keeps it; null: in that of the platform.
   provider_key_id text,
+  -- The target of the gateway that made it, by its id; null if it is not known.
+  target_id text,
   constraint stored_ids_pkey primary key (org_id, kind, id, provider)
 );
 create index stored_ids_used on stored_ids (used_at);
@@ -3293,11 +3298,20 @@ returns jsonb language sql immutable as $$
   where refused.n is null
 $$;
 
+-- The target at which what a request names was made last; null if it is not known.
+create function target_of_keeper(p_org_id text, p_named jsonb, p_provider text)
+returns text language sql stable as $$
+  select s.target_id from jsonb_to_recordset(p_named -> 'ids') as i (kind text, id text)
+  join stored_ids s on s.org_id = p_org_id and s.kind = i.kind and s.id = i.id and s.provider = p_provider
+  where s.target_id is not null order by s.created_at desc, s.id limit 1
+$$;
+
 -- Keeps the ids that calls have made, for the caller of their reservation. An id that is known
 -- already stays whose it is.
 create function keep_stored_ids(p_org_id text, p_made jsonb) returns void language sql as $$
-  insert into stored_ids (org_id, kind, id, provider, key_id, user_id, provider_key_id)
-  select distinct on (i.kind, i.id, i.provider) p_org_id, i.kind, i.id, i.provider, r.key_id, r.user_id, i.provider_key_id
+  insert into stored_ids (org_id, kind, id, provider, key_id, user_id, provider_key_id, target_id)
+  select distinct on (i.kind, i.id, i.provider) p_org_id, i.kind, i.id, i.provider, r.key_id, r.user_id, i.provider_key_id,
+    m.value ->> 'target_id'
   from jsonb_array_elements(p_made) with ordinality as m (value, n)
   left join lateral (select q.id from reservations q where q.org_id = p_org_id and q.request_id = m.value ->> 'request_id' limit 1)
     as named on true
@@ -3329,6 +3343,7 @@ begin
     and s.used_at < clock_timestamp() - interval '1 hour';
   return (select jsonb_agg(jsonb_build_object('n', e.value -> 'n', 'provider', k.provider,
       'provider_key_id', key_of_keeper(p_org_id, e.value, k.provider),
+      'target_id', target_of_keeper(p_org_id, e.value, k.provider),
       'unknown', case when k.provider is null then id_without_keeper(p_org_id, e.value) end))
     from jsonb_array_elements(p_named) as e (value)
     cross join lateral (select keeper_of(p_org_id, e.value) as provider offset 0) as k);

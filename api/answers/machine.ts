@@ -46,6 +46,9 @@ export const reservation = z.strictObject({
   stored_key_id: id
     .optional()
     .describe('The own key in whose account they are; absent: in that of the platform.'),
+  stored_at: id
+    .optional()
+    .describe('The target of a gateway at which they were made; absent if nobody knows.'),
   own_keys: z
     .array(frozenKey)
     .optional()

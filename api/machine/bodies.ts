@@ -213,6 +213,7 @@ export const settleBody = z.strictObject({
     )
     .max(1_000)
     .optional(),
+  stored_at: id.optional().describe('The target of the gateway that made them, by its id.'),
   with_cost: z.boolean().optional().describe('The answer has price_lines too.'),
 } satisfies Members<SettleBody>);
 

@@ -130,6 +130,8 @@ export interface Reservation {
   stored_provider?: string | undefined;
   /** The own key in whose account they are; absent: in that of the platform. */
   stored_key_id?: string | undefined;
+  /** The target of a gateway at which they were made, by its id; absent if nobody knows. */
+  stored_at?: string | undefined;
   /** The own keys by which its providers are asked; absent: there are none. */
   own_keys?: FrozenKey[] | undefined;
   /** Of a redeem: what its ticket froze prices of; an older API does not say. */
@@ -216,6 +218,8 @@ export interface Settle extends TraceMembers {
   provider_cost_usd?: string | undefined;
   /** What the provider keeps of the answer. */
   stored_ids?: readonly StoredId[] | undefined;
+  /** At which target of the gateway those were made, by its id. */
+  stored_at?: string | undefined;
   /** Asks for the `price_lines` too. */
   with_cost?: boolean | undefined;
 }

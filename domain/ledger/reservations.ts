@@ -56,6 +56,7 @@ export interface ItemAnswer {
   /** Of a reserve that names stored ids: who keeps them, or the one that is unknown. */
   stored_provider?: string;
   stored_key_id?: string;
+  stored_at?: string;
   stored_id?: NamedId | null;
 }
 
@@ -204,6 +205,7 @@ export function reserveAnswer(row: ItemAnswer, asked?: PricedModel): Reservation
     warnings: (row.warnings ?? []) as (Warning | BudgetWarning)[],
     ...(row.stored_provider === undefined ? {} : { stored_provider: row.stored_provider }),
     ...(row.stored_key_id === undefined ? {} : { stored_key_id: row.stored_key_id }),
+    ...(row.stored_at === undefined ? {} : { stored_at: row.stored_at }),
     ...(row.own_keys == null ? {} : { own_keys: row.own_keys }),
   };
 }

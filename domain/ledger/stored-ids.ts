@@ -12,6 +12,7 @@ interface Named extends NamedIds {
 interface Made {
   reservation_id: string | undefined;
   request_id: string | undefined;
+  target_id: string | undefined;
   ids: readonly StoredId[];
 }
 
@@ -28,6 +29,8 @@ export interface Verdict {
   provider: string | null;
   /** The own key in whose account it keeps them; null: in that of the platform. */
   provider_key_id: string | null;
+  /** The target at which they were made; null if nobody knows. */
+  target_id: string | null;
   unknown: NamedId | null;
 }
 
@@ -44,8 +47,15 @@ export function namedBy(reserve: Reserve): Omit<Named, 'n'> | undefined {
 }
 
 /** The ids that a settle has made, for its batch; undefined if it made none. */
-export function madeBy({ stored_ids, reservation_id, request_id }: Settle): Made | undefined {
-  return stored_ids?.length ? { reservation_id, request_id, ids: stored_ids } : undefined;
+export function madeBy({
+  stored_ids,
+  stored_at: target_id,
+  reservation_id,
+  request_id,
+}: Settle): Made | undefined {
+  return stored_ids?.length
+    ? { reservation_id, request_id, target_id, ids: stored_ids }
+    : undefined;
 }
 
 /**
@@ -70,13 +80,15 @@ export function verdictsIn(rows: readonly Row[], reserves: number) {
 export interface Keeper {
   stored_provider?: string;
   stored_key_id?: string;
+  stored_at?: string;
 }
 
 function keeperIn(verdict: Verdict | undefined): Keeper {
-  const { provider, provider_key_id } = verdict ?? {};
+  const { provider, provider_key_id, target_id } = verdict ?? {};
   return {
     ...(provider ? { stored_provider: provider } : {}),
     ...(provider_key_id ? { stored_key_id: provider_key_id } : {}),
+    ...(target_id ? { stored_at: target_id } : {}),
   };
 }
 

@@ -95,6 +95,8 @@ export interface Begun {
   named_ids?: readonly NamedMember[];
   /** In whose account the things are that it names: of this own key, or null, the platform's. */
   kept_by_key?: string | null;
+  /** At which target they were made, by its id: it is asked first. */
+  kept_at?: string | undefined;
   made_ids?: StoredId[];
   /** Breaks the exchange with the upstream, for a stop that cannot wait longer. */
   abort?: (reason: Error) => void;

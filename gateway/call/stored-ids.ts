@@ -16,7 +16,8 @@ export interface IdOwner {
  * a client may name an answer before its call is settled.
  */
 export interface StoredIds {
-  note(owner: IdOwner, stored: StoredId): void;
+  /** `target_id` says at which target it was made. */
+  note(owner: IdOwner, stored: StoredId, target_id?: string): void;
   /** Who keeps a thing; undefined if nobody knows here that the owner may name it. */
   keeperOf(owner: IdOwner, named: NamedId): Keeper | undefined;
 }
@@ -25,6 +26,7 @@ export interface StoredIds {
 export interface Keeper {
   provider: string;
   provider_key_id: string | null;
+  target_id?: string | undefined;
 }
 
 interface Kept extends Keeper {
@@ -36,7 +38,7 @@ export function createStoredIds(now: () => number = () => performance.now()): St
   // The oldest is the first, as a map keeps the order in which its keys came.
   const kept = new Map<string, Kept>();
   return {
-    note({ org_id, user_id }, { provider, provider_key_id = null, kind, id }) {
+    note({ org_id, user_id }, { provider, provider_key_id = null, kind, id }, target_id) {
       const key = keyOf(org_id, { kind, id });
       // It stays whose it is, as in the ledger.
       if ((kept.get(key)?.until ?? 0) > now()) return;
@@ -45,7 +47,7 @@ export function createStoredIds(now: () => number = () => performance.now()): St
         if (until > now() && kept.size < KEPT_MAX) break;
         kept.delete(oldest);
       }
-      kept.set(key, { provider, provider_key_id, user_id, until: now() + KEPT_MS });
+      kept.set(key, { provider, provider_key_id, target_id, user_id, until: now() + KEPT_MS });
     },
     keeperOf({ org_id, user_id }, named) {
       const found = kept.get(keyOf(org_id, named));

@@ -10,6 +10,7 @@ const newer = [
   ['own_keys'],
   ['provider_cost_usd'],
   ['choices'],
+  ['stored_at'],
 ] as const;
 
 /** What the version before holds for of each choice, if a request of several has no cap. */

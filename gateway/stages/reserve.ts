@@ -58,6 +58,7 @@ async function hold(call: Limited): Promise<Funded> {
   const reservation = await pay(call, await requestOf(call, asked, stored_ids));
   const price = pricedBy(call, reservation);
   if (price === undefined) throw giveBack(call, reservation);
+  call.kept_at ??= reservation.stored_at;
   keepTo(call, reservation.stored_provider ?? stored_ids?.providers[0]);
   if (reservation.stored_provider !== undefined)
     call.kept_by_key = reservation.stored_key_id ?? null;
@@ -169,6 +170,7 @@ function settle(call: Funded, price: PricedModel, tell?: (cost: Cost) => void): 
       org_id,
       reservation_id,
       stored_ids: call.made_ids,
+      stored_at: call.made_ids && call.target.id,
       with_cost: tell && true,
       ...servedBy(call, price),
       provider_key_id: call.target.own_key_id,

@@ -9,6 +9,7 @@ import type { Reader } from '../families/reader';
 import { type NamedMember, namedIds } from '../families/stored';
 import { withCostTold } from '../families/told-cost';
 import type { Wire } from '../providers/kind';
+import type { Candidate } from '../upstreams/target';
 import { type Body, isObject } from '../wire/values';
 import { serveBy } from './choose';
 
@@ -43,6 +44,7 @@ export function nameStored(call: Limited): NamedIds | undefined {
     } else {
       providers = providers.filter((provider) => provider === keeper.provider);
       call.kept_by_key = keeper.provider_key_id;
+      call.kept_at = keeper.target_id;
     }
     if (providers.length === 0) throw unknownId({ kind, id }, member);
   }
@@ -55,10 +57,19 @@ function isPossible(id: string): boolean {
   return id.length <= ID_CHARACTERS_MAX && isKept(id);
 }
 
-/** Leaves a call to the targets of one provider: no other keeps what the request names. */
+/**
+ * Leaves a call to the targets of one provider: no other keeps what the request names. Of these the
+ * one that made it goes ahead, as others may ask by another account.
+ */
 export function keepTo(call: Routed, provider: string | undefined): void {
   if (provider === undefined) return;
-  const candidates = call.candidates.filter(({ target }) => target.provider === provider);
+  const kept = call.candidates.filter(({ target }) => target.provider === provider);
+  const isMaker = ({ target }: Candidate) => target.id === call.kept_at;
+  // Of each model apart: who would serve another one is no better for it.
+  const candidates = [...new Set(kept.map(({ model }) => model))].flatMap((model) => {
+    const able = kept.filter((one) => one.model === model);
+    return [...able.filter(isMaker), ...able.filter((one) => !isMaker(one))];
+  });
   call.candidates = candidates;
   const [first] = candidates;
   if (first !== undefined) serveBy(call, first);
@@ -145,14 +156,14 @@ function toldBy(wire: Wire | undefined, reader: Reader): Reader {
 
 /** Its answer is on its way to the client, who may name it in the next moment. */
 function noteStored(call: Routed, { kind, id }: NamedId): void {
-  const { provider, own_key_id: provider_key_id } = call.target;
+  const { id: target_id, provider, own_key_id: provider_key_id } = call.target;
   call.made_ids ??= [];
   const { made_ids } = call;
   const is_new = !made_ids.some((one) => one.id === id && one.kind === kind);
   if (!is_new || made_ids.length >= MADE_MAX) return;
   const stored = { kind, id, provider, provider_key_id };
   made_ids.push(stored);
-  call.gateway.stored_ids.note(ownerOfIds(call), stored);
+  call.gateway.stored_ids.note(ownerOfIds(call), stored, target_id);
 }
 
 function nameOf({ kind, id }: NamedMember | NamedId): string {
