@@ -1,27 +1,47 @@
-import { answer, relay, relayForm, standIn, type Visit } from './relay';
-import { relayWithCost, tellsCosts } from './told-costs';
+import { holds, type PlainKind, plainKind } from './plain-kinds';
+import { answer, answerOf, pass, relayForm, standIn, type Visit } from './relay';
+import { passWithCost, tellsCosts } from './told-costs';
 
-// Providers that differ from the sandbox's models in their addresses and keys, and in what they say
-// of a call's cost.
+// Providers that differ from the sandbox's models in their addresses and keys, in how they refuse,
+// and in what they say of a call's cost.
 
-const families =
-  /^\/(\w+)\/.*?((?:\/v1)?\/(?:chat\/completions|responses|messages|messages\/count_tokens|embeddings|completions|moderations|audio\/speech|audio\/transcriptions))(?:\?.*)?$/;
+const openai_paths =
+  /^\/(?:chat\/completions|responses|embeddings|completions|moderations|audio\/speech|audio\/transcriptions)$/;
+const anthropic_paths = /^\/v1\/messages(?:\/count_tokens)?$/;
 
-/** `/plain/<kind>/…`: any path that ends in a family's own; `keys` are those that are taken. */
+/** `/plain/<kind>` and the kind's own path; `keys` are those that are taken. */
 export async function servePlain(visit: Visit, keys: ReadonlySet<string>): Promise<void> {
   const { headers, body } = visit;
   const bearer = /^Bearer (\S+)$/.exec(headers.authorization ?? '')?.[1];
   const key = bearer ?? String(headers['x-api-key'] ?? '');
-  const found = families.exec(visit.path);
-  if (found === null) return answer(visit, 404, { error: { message: 'There is no such path.' } });
-  const is_open = found[1] === 'ollama' || found[1] === 'vllm' || found[1] === 'lmstudio';
-  if (!is_open && !keys.has(key))
+  const [, name = '', below = ''] = /^\/(\w+)(\/[^?]*)/.exec(visit.path) ?? [];
+  const kind = plainKind(name);
+  const path = kind && pathOf(kind, below);
+  if (kind === undefined || path === undefined)
+    return answer(visit, 404, { error: { message: 'There is no such path.' } });
+  if (kind.is_open !== true && !keys.has(key))
     return answer(visit, 401, { error: { message: 'The key is not known.', type: 'auth' } });
-  const path = `/v1${(found[2] as string).replace(/^\/v1/, '')}`;
   const type = headers['content-type'] ?? '';
   if (type.startsWith('multipart/')) return relayForm(visit, path, type);
-  const asked = { ...body, model: standIn(String(body.model)) };
-  const kind = found[1] as string;
-  if (tellsCosts(kind)) return relayWithCost(visit, kind, { path, body: asked });
-  await relay(visit, path, asked);
+  const refused = kind.refuses?.find((member) => holds(body, member));
+  if (refused !== undefined)
+    return answer(visit, 400, kind.refusal(400, `property '${refused}' is unsupported`));
+  const given = await answerOf(visit, path, { ...body, model: standIn(String(body.model)) });
+  if (given.statusCode >= 400) {
+    const said = (await given.body.json()) as { error?: { message?: string } };
+    const told = kind.refusal(given.statusCode, said.error?.message ?? 'Refused.');
+    return answer(visit, given.statusCode, told);
+  }
+  return tellsCosts(name) ? passWithCost(visit, name, given) : pass(visit, given);
+}
+
+/** The sandbox's own path of what a kind is asked for; undefined for one that it does not have. */
+function pathOf({ openai, anthropic }: PlainKind, path: string): string | undefined {
+  const behind = (before: string | undefined, paths: RegExp) => {
+    if (before === undefined || !path.startsWith(before)) return undefined;
+    const rest = path.slice(before.length);
+    return paths.test(rest) ? rest : undefined;
+  };
+  const of_openai = behind(openai, openai_paths);
+  return of_openai === undefined ? behind(anthropic, anthropic_paths) : `/v1${of_openai}`;
 }

@@ -45,7 +45,14 @@ export async function answerOf({ models_url }: Visit, path: string, body: object
 
 /** Answers as the sandbox's models do, byte by byte. */
 export async function relay(visit: Visit, path: string, body: object): Promise<void> {
-  const answer = await answerOf(visit, path, body);
+  pass(visit, await answerOf(visit, path, body));
+}
+
+/** What the sandbox's models answered. */
+export type Given = Awaited<ReturnType<typeof answerOf>>;
+
+/** Passes on what they answered, byte by byte. */
+export function pass(visit: Visit, answer: Given): void {
   const type = String(answer.headers['content-type'] ?? 'application/json');
   visit.res.writeHead(answer.statusCode, { 'content-type': type });
   answer.body.on('error', () => visit.res.destroy());

@@ -1,4 +1,4 @@
-import { answerOf, type Visit } from './relay';
+import type { Given, Visit } from './relay';
 
 // OpenRouter and xAI say in each usage what the call cost.
 
@@ -29,12 +29,7 @@ export function tellsCosts(kind: string): boolean {
 }
 
 /** Answers as the sandbox's models do, each usage with what the call cost. */
-export async function relayWithCost(
-  visit: Visit,
-  kind: string,
-  { path, body }: { path: string; body: object },
-): Promise<void> {
-  const answer = await answerOf(visit, path, body);
+export async function passWithCost(visit: Visit, kind: string, answer: Given): Promise<void> {
   const { res } = visit;
   const type = String(answer.headers['content-type'] ?? 'application/json');
   res.writeHead(answer.statusCode, { 'content-type': type });

@@ -29,8 +29,9 @@ function placeOf(row: TargetSettings): string {
   if (kind === 'bedrock') return shape === 'openai' ? '/bedrock/openai/v1' : '/bedrock';
   if (kind === 'vertex') return '/vertex/v1';
   if (kind === 'gemini') return shape === 'gemini' ? '/gemini/v1beta' : '/gemini/v1beta/openai';
-  if (kind === 'mistral') return '/plain/mistral/v1';
-  return `/plain/${kind}${shapeOf(row) === 'anthropic' ? '' : '/v1'}`;
+  // Where the kind itself says that it is, or its row does.
+  const url = row.base_url ?? spokenBy(row).base_url?.(row) ?? '';
+  return `/plain/${kind}${new URL(url).pathname.replace(/\/$/, '')}`;
 }
 
 type Asked = readonly [route: string, body: object, streams: boolean];
@@ -204,6 +205,16 @@ test.each(cases)('%s serves %s: whole, in a stream, refused and cut', async (id,
   expect(cut.text).toMatch(/error/);
   const { actual_cost_nanos: paid } = await charge();
   expect(paid > 0n && paid <= actual_cost_nanos * 4n).toBe(true);
+});
+
+const chats = cases.filter(([, family]) => family === 'chat_completions');
+
+test.each(chats)('%s gets no mark for a cache that it refuses in %s', async (id, family) => {
+  const cache_control = { type: 'ephemeral' };
+  const content = [{ type: 'text', text: 'Hello', cache_control }];
+  const more = { cache_control, messages: [{ role: 'user', content }] };
+  const { status, text } = await ask(`${id}/${family}`, family, 'Hello', false, more);
+  expect([status, status === 200 ? '' : text]).toEqual([200, '']);
 });
 
 const callers = cases.filter(([, family]) => tools[family] !== undefined);
