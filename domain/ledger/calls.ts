@@ -74,10 +74,7 @@ export interface Reserve extends PricedModel, TraceMembers {
   request_id: string;
   family?: string | null | undefined;
   units?: Some<Units & Fees> | null | undefined;
-  /**
-   * The tier of service that the request names. Where it leaves the choice to the provider (`auto`,
-   * `default`) the dearest that is priced is held; absent is the ordinary one.
-   */
+  /** The tier that it names; of `auto` and `default` the dearest that is priced is held. */
   service_tier?: string | null | undefined;
   /** The region that the request names. */
   region?: string | null | undefined;
@@ -128,9 +125,8 @@ export interface Reservation {
   warnings: (Warning | BudgetWarning)[];
   /** The provider that keeps the stored things which the request names. */
   stored_provider?: string | undefined;
-  /** The own key in whose account they are; absent: in that of the platform. */
+  /** The own key in whose account they are, else the platform's, and the target that made them. */
   stored_key_id?: string | undefined;
-  /** The target of a gateway at which they were made, by its id; absent if nobody knows. */
   stored_at?: string | undefined;
   /** The own keys by which its providers are asked; absent: there are none. */
   own_keys?: FrozenKey[] | undefined;

@@ -24,10 +24,10 @@ import {
   unknownId,
   words,
 } from './refusals';
-import { type StoredIds, type Verdict, verdictsIn } from './stored-ids';
+import { type Keeper, type StoredIds, type Verdict, verdictsIn } from './stored-ids';
 
 /** The SQL type `item_answer`: the answer to one item. `code` is null if it went well. */
-export interface ItemAnswer {
+export interface ItemAnswer extends Keeper {
   op: 'reserve' | 'settle' | 'redeem';
   n: number;
   code: string | null;
@@ -53,10 +53,7 @@ export interface ItemAnswer {
   resets_at: Date | null;
   /** The own keys that may serve it. */
   own_keys: FrozenKey[] | null;
-  /** Of a reserve that names stored ids: who keeps them, or the one that is unknown. */
-  stored_provider?: string;
-  stored_key_id?: string;
-  stored_at?: string;
+  /** Of a reserve that names stored ids: the one that is unknown. */
   stored_id?: NamedId | null;
 }
 

@@ -1,8 +1,8 @@
 import { type Db, many } from '../sql';
 import { type ServedModels, servedBy } from './served';
 
-// What all amounts of a provider are multiplied with: by its targets' `price_factor`, which gateways
-// read as 1 where it is absent, or by what an import was told at the terminal, which goes on.
+// What all amounts of a provider are multiplied with: by its targets' `price_factor`, which
+// gateways read as 1 where it is absent, or by what an import was told, which goes on.
 
 /** As `servedBy`: a provider whose targets say no factor has 1, unless an import was told one. */
 export async function servedIn(db: Db, ...configs: readonly unknown[]): Promise<ServedModels> {

@@ -31,8 +31,8 @@ export function listedKinds(): ListedKind[] {
 }
 
 /**
- * Why an organization's own key cannot be of use at this provider; undefined if one can. `rows` are
- * the targets that are known, as they are written; without one of the provider its name is its kind.
+ * Why an organization's own key cannot be of use at this provider; undefined if one can. `rows`
+ * are the targets that are known, as written; without one of the provider its name is its kind.
  */
 export function ownKeyTrouble(provider: string, rows: readonly unknown[]): string | undefined {
   const targets = rows.filter(isObject).map(({ kind, provider: named }) => ({ kind, named }));

@@ -38,8 +38,8 @@ const known = new Set([
 ]);
 // As its documents say, and as the client of Claude's maker sends it.
 const version = /^(?:bedrock-2023-05-31|202[6-9]-\d\d-\d\d)$/;
-// As its documents list them, without those that the maker's own API has alone: files, skills, code,
-// searches, scopes of a cache, advanced-tool-use under this name.
+// As its documents list them, without those that the maker's own API has alone: files, skills,
+// code, searches, scopes of a cache, advanced-tool-use under this name.
 const known_betas =
   /^(?:computer-use-2025-(?:01|11)-24|interleaved-thinking-2025-05-14|dev-full-thinking-2025-05-14|fine-grained-tool-streaming-2025-05-14|context-1m-2025-08-07|context-management-2025-06-27|compact-2026-01-12|output-128k-2025-02-19|effort-2025-11-24|tool-search-tool-2025-10-19|tool-examples-2025-10-29|token-efficient-tools-2025-02-19)$/;
 

@@ -49,8 +49,8 @@ async function priceOf(provider: string, model: string) {
   );
 }
 
-// Figures without a place in a price (cached sound, pictures by the piece), amounts by the page, and
-// free or unknown ones: all else is priced by one yes.
+// Figures without a place in a price (cached sound, pictures by the piece), amounts by the page,
+// and free or unknown ones: all else is priced by one yes.
 const asks_of: Record<string, string> = {
   openai:
     'gpt-image-1 gpt-image-1-mini gpt-image-1.5 gpt-image-2 gpt-realtime gpt-realtime-2 gpt-realtime-mini moderation gpt-image-1.5-2025-12-16 gpt-image-2-2026-04-21 gpt-realtime-2025-08-28 gpt-realtime-1.5 gpt-realtime-2.1 gpt-realtime-2.1-mini gpt-realtime-mini-2025-12-15 gpt-realtime-mini-2025-10-06',

@@ -23,8 +23,8 @@ export interface Listing {
   /** The seller whose price this is, if the catalog only supposes that it is the same. */
   lent_by?: string;
   /**
-   * What its amounts are multiplied with at some places: `regional` of all but the global one, `eu`,
-   * `us`. Absent: the catalog says nothing of places.
+   * What its amounts are multiplied with at some places: `regional` of all but the global one,
+   * `eu`, `us`. Absent: the catalog says nothing of places.
    */
   uplifts?: Record<string, string>;
   /** What a person has to decide, in words: why the figure may be wrong. */

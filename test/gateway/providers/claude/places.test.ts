@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
-import { readCatalog } from '../../../domain/prices/catalogs/read';
-import { servedIn } from '../../../domain/prices/factors';
-import * as imports from '../../../domain/prices/imports';
-import { makePlan } from '../../../domain/prices/plan';
-import { ask, openSold, targets, world } from './sold';
+import { readCatalog } from '../../../../domain/prices/catalogs/read';
+import { servedIn } from '../../../../domain/prices/factors';
+import * as imports from '../../../../domain/prices/imports';
+import { makePlan } from '../../../../domain/prices/plan';
+import { ask, openSold, targets, world } from '../sold';
 
 // One model at four places, by the prices that an import of the same configuration makes.
 
@@ -34,7 +34,7 @@ function rows() {
 
 let url: string;
 beforeAll(async () => {
-  const file = path.join(__dirname, '../../domain/prices/files/litellm-1.110.2.json.gz');
+  const file = path.join(__dirname, '../../../domain/prices/files/litellm-1.110.2.json.gz');
   const text = gunzipSync(readFileSync(file)).toString('utf8');
   const catalog = await readCatalog(text, { name: 'litellm.json', dated: null });
   const { db } = world.api;

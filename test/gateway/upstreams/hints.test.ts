@@ -1,7 +1,7 @@
 import type { AuthWay } from '../../../gateway/config/auth';
 import { clockHint, silenceOf } from '../../../gateway/upstreams/credentials/hints';
 import { Renewal } from '../../../gateway/upstreams/credentials/renewal';
-import { ask, clock, openTold, targets } from './sold';
+import { ask, clock, openTold, targets } from '../providers/sold';
 
 // What an operator is told to do where no credential comes, or none is taken.
 

@@ -1,7 +1,7 @@
-import { blankPrice } from '../../../domain/ledger/pricing';
-import { message, post } from '../../support/gateway';
-import { makePrice } from '../../support/ledger';
-import { ask, newCaller, openSold, targets, url, visits, world } from './sold';
+import { blankPrice } from '../../../../domain/ledger/pricing';
+import { message, post } from '../../../support/gateway';
+import { makePrice } from '../../../support/ledger';
+import { ask, newCaller, openSold, targets, url, visits, world } from '../sold';
 
 // What Claude's maker takes of a whole request, and its other sellers of a block or not at all.
 
