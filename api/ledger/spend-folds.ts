@@ -17,8 +17,9 @@ export interface SpendFolds {
 }
 
 /**
- * Folds every two seconds until nothing is left to fold, less often where that alone takes long and
- * nothing comes, and deletes once an hour what is kept no longer. Whatever fails is tried again at the next turn: a step is one transaction.
+ * Folds every two seconds until nothing is left to fold, and deletes once an hour what is kept no
+ * longer; less often if a look takes long and finds nothing. Whatever fails is tried again at the
+ * next turn: a step is one transaction.
  */
 export function openSpendFolds({ db, log }: { db: Db; log: Logger }): SpendFolds {
   const stop = new AbortController();

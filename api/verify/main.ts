@@ -26,7 +26,8 @@ export interface Found {
 
 /**
  * `npm run verify`: looks at a deployment as its clients see it, and says of each part whether it
- * works; exits 1 if one does not, or with --strict if one was not checked. What it writes is named verify and taken back.
+ * works; exits 1 if one does not, or with --strict if one was not checked. What it writes is named
+ * verify and taken back.
  */
 export async function main(args: string[]): Promise<void> {
   const { urls, is_json, is_strict, ...given } = read(args);

@@ -211,7 +211,7 @@ export async function disable(
 export interface OpenDestination extends Pick<Destination, 'id' | 'org_id' | 'name' | 'channel'> {
   /** It was removed since its message was taken: nothing says how to reach it. */
   is_removed: boolean;
-  /** What it is reached by, in one value: another address, secret or recipient is another target. */
+  /** What it is reached by: another address, secret or recipient is another target. */
   target: string;
   /** Empty for mail. */
   url: string;

@@ -1,11 +1,10 @@
 import { amountOf, nanosOf } from '../../console/web/base/decimals';
-import { addedTogether } from '../../console/web/tickets/together';
-import type { CostTicket } from '../../console/web/tickets/words';
+import { type Asking, addedTogether } from '../../console/web/tickets/together';
 import { makeTenant } from '../support/api';
 import { credit, TOKEN } from '../support/ledger';
 import { makeShort, openTicketWorld, show } from '../support/tickets';
 
-type Owner = CostTicket['wallet_owner_type'];
+type Owner = Asking['wallets'][number]['owner_type'];
 
 /** A call that may cost so much, with what the wallets have that may pay. */
 function asking(estimated_cost: number, has: Partial<Record<Owner, number>>, cause = 'balance') {
@@ -70,13 +69,15 @@ test('the API adds as much as is said: each call holds its own before the next',
       await makeShort(world, 6_000, {}, tenant),
     ];
     const asked = await Promise.all(shorts.map((short) => show(world.call, short)));
-    const said = addedTogether(asked as CostTicket[], by_hand);
+    const said = addedTogether(asked as Asking[], by_hand);
     const ticket_ids = shorts.map(({ ticket_id }) => ticket_id);
     const { status, body } = await world.call('post', '/v1/cost-tickets/verdicts', {
       ...{ key, body: { verdict: 'approve', ticket_ids } },
     });
     expect(status).toBe(200);
-    const given = (body.results as { ticket: CostTicket }[]).map(({ ticket }) => ticket);
+    const given = (body.results as { ticket: { credited_amount: number | null } }[]).map(
+      ({ ticket }) => ticket,
+    );
     const added = given.reduce((all, one) => all + nanosOf(one.credited_amount ?? 0), 0n);
     expect([said, added]).toEqual([17_000n * TOKEN, 17_000n * TOKEN]);
   } finally {

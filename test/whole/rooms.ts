@@ -112,7 +112,7 @@ export const domain: Record<string, string> = {
   ledger:
     'audit-events errors event-readers events ids known lists money named pages people secrets sql texts time-zones trace',
   prices: 'digest errors events ledger sql texts',
-  exports: 'copy-text errors events ids known lists money pages people secrets sql time-zones',
+  exports: 'copy-text errors ids known lists money pages people secrets sql time-zones',
   payments: 'audit-events errors known ledger lists money pages secrets sql',
 };
 
@@ -140,10 +140,10 @@ export const web: Record<string, string> = {
   exports: 'api base parts session',
   spend: 'api base fields parts',
   tickets: 'api base fields parts session',
-  wallets: 'api base fields parts',
+  wallets: 'api base fields parts session',
   chat: 'api base fields parts payments',
   operations: 'api base parts session',
-  people: 'api base fields parts session',
+  people: 'api base fields parts session wallets',
   agents: 'api base fields keys parts people session',
   settings: 'api base fields parts session tickets',
   setup: 'api base fields keys parts session',

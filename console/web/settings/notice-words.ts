@@ -26,7 +26,7 @@ export const platformKinds: readonly { value: Kind; label: string }[] = [
   { value: 'outbox_parked', label: 'messages to Temporal were given up' },
 ];
 
-/** What a destination may be told of: of an organization, or of the platform where `org_id` is null. */
+/** What a destination may be told of; `org_id` is null for one of the platform. */
 export function kindsOf(org_id: string | null): typeof kinds {
   return org_id === null ? platformKinds : kinds;
 }

@@ -1,7 +1,9 @@
+import type { Answer } from '../api/client';
 import { nanosOf } from '../base/decimals';
-import type { CostTicket } from './words';
 
-type Asking = Pick<CostTicket, 'cause' | 'estimated_cost' | 'wallets'>;
+type CostTicket = Answer<'GET /api/tickets/:id'>;
+/** What is looked at of a ticket. */
+export type Asking = Pick<CostTicket, 'cause' | 'estimated_cost' | 'wallets'>;
 type Wallet = CostTicket['wallets'][number];
 
 /** Which wallet gives what an approval adds; null: it is new money. */
