@@ -20,7 +20,7 @@ import { hash } from './export-stalls';
 import { type Moto, openMoto } from './moto';
 
 // An export of Parquet to a bucket of moto whose worker is killed in the middle of an upload, and
-// between what the bucket has and what the row says of it.
+// between what the bucket has and what the row says of it; and one whose store is killed.
 
 const bucket = 'acme-exports';
 const region = 'eu-central-1';
@@ -98,11 +98,11 @@ async function openWay(endpoint: string): Promise<Way> {
   const server: Server = createServer((incoming, outgoing) => {
     carry(incoming)
       .then((answer) => {
-        if (answer === undefined) return incoming.destroy();
+        if (answer === undefined) return incoming.socket.destroy();
         outgoing.writeHead(answer.status, answer.headers).end(answer.body);
       })
       // Whoever asked is gone.
-      .catch(() => incoming.destroy());
+      .catch(() => incoming.socket.destroy());
   });
   const opened: Way = {
     url: `http://127.0.0.1:${await listen(server, 0)}`,
@@ -230,4 +230,32 @@ test('a worker that is killed in each step of an upload leaves the same bytes, o
       expect([name, hash(objects.get(name))]).toEqual([name, sha256]);
       expect(objects.get(name)?.equals(before.get(name) as Buffer)).toBe(true);
     }
+});
+
+test('a store that is killed in the middle of an upload and comes back without it gets the same bytes', async () => {
+  const undisturbed = await ended(await ask());
+  expect(undisturbed.status).toBe('completed');
+  const id = await ask();
+  let killed: Promise<void> | undefined;
+  way.before = ({ key, query }) => {
+    if (killed !== undefined || !key.includes(id) || query.get('partNumber') !== '2') return false;
+    killed = moto.kill();
+    return true;
+  };
+  // It says what it waits for, and goes on by itself.
+  await until(async () => {
+    const { body } = await world.call('get', `/v1/exports/${id}`, { key: tenant.owner_key });
+    expect(body.status).toBe('running');
+    return body.error_code === 'export_target_failed';
+  }, 120_000);
+  await killed;
+  await moto.restart();
+  const done = await ended(id);
+  expect([done.status, done.error_code]).toEqual(['completed', null]);
+  expect(sumsOf(done)).toEqual(sumsOf(undisturbed));
+  const objects = await objectsOf(id);
+  expect([...objects.keys()].filter((name) => name.includes('manifest'))).toHaveLength(1);
+  for (const { name, sha256 } of JSON.parse(String(objects.get('manifest.json'))).files)
+    if (name !== null) expect([name, hash(objects.get(name))]).toEqual([name, sha256]);
+  expect(await uploads()).toEqual([]);
 });

@@ -6,7 +6,7 @@ import { CreateBucketCommand, S3Client } from '@aws-sdk/client-s3';
 import { request } from 'undici';
 import { cacheFolder } from '../../runtime/config';
 import { freePorts } from '../../sandbox/processes/ports';
-import { launch } from '../../sandbox/processes/processes';
+import { killGroup, launch } from '../../sandbox/processes/processes';
 
 const MOTO = 'moto[server]==5.1.18';
 const READY_MS = 180_000;
@@ -18,6 +18,10 @@ export interface Moto {
   key: { access_key_id: string; secret_access_key: string };
   /** A client with that key. */
   client: () => S3Client;
+  /** Kills it, at once. */
+  kill: () => Promise<void>;
+  /** Starts it again at its address. It has forgotten all but gets its bucket. */
+  restart: () => Promise<void>;
   stop: () => Promise<void>;
 }
 
@@ -43,16 +47,18 @@ export async function openMoto(given: {
   const { cwd, bucket, region } = given;
   const [port = 0] = await freePorts(1);
   const endpoint = `http://127.0.0.1:${port}`;
-  const server = await launch({
-    name: 'moto',
-    command: path.join(installed(), 'bin/python'),
-    args: ['-m', 'moto.server', '-H', '127.0.0.1', '-p', String(port)],
-    env: { PATH: process.env.PATH },
-    cwd,
-    stop_signals: ['SIGINT', 'SIGTERM'],
-    isReady: async () => (await request(`${endpoint}/moto-api/data.json`)).statusCode === 200,
-    ready_timeout_ms: READY_MS,
-  });
+  const start = () =>
+    launch({
+      name: 'moto',
+      command: path.join(installed(), 'bin/python'),
+      args: ['-m', 'moto.server', '-H', '127.0.0.1', '-p', String(port)],
+      env: { PATH: process.env.PATH },
+      cwd,
+      stop_signals: ['SIGINT', 'SIGTERM'],
+      isReady: async () => (await request(`${endpoint}/moto-api/data.json`)).statusCode === 200,
+      ready_timeout_ms: READY_MS,
+    });
+  let server = await start();
   await iam(endpoint, 'CreateUser', { UserName: 'exports' });
   const rights = { Effect: 'Allow', Action: 's3:*', Resource: '*' };
   await iam(endpoint, 'PutUserPolicy', {
@@ -70,13 +76,23 @@ export async function openMoto(given: {
       ...{ endpoint, region, forcePathStyle: true },
       credentials: { accessKeyId: key.access_key_id, secretAccessKey: key.secret_access_key },
     });
-  await client().send(
-    new CreateBucketCommand({
-      Bucket: bucket,
-      CreateBucketConfiguration: { LocationConstraint: region as 'eu-central-1' },
-    }),
-  );
-  return { endpoint, key, client, stop: () => server.stop() };
+  const makeBucket = () =>
+    client().send(
+      new CreateBucketCommand({
+        Bucket: bucket,
+        CreateBucketConfiguration: { LocationConstraint: region as 'eu-central-1' },
+      }),
+    );
+  await makeBucket();
+  const kill = async () => {
+    killGroup(server.pid);
+    await server.ended;
+  };
+  const restart = async () => {
+    server = await start();
+    await makeBucket();
+  };
+  return { endpoint, key, client, kill, restart, stop: () => server.stop() };
 }
 
 /** An action of IAM by its form, which needs no client of its own. */
