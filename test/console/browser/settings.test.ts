@@ -141,7 +141,7 @@ test('an operator changes the reporting zone, which an owner reads, and both see
     .getByRole('button', { name: /^What changed: organization changed/ })
     .first()
     .click();
-  await owner.page.getByRole('row', { name: /^time_zone UTC Asia/ }).waitFor();
+  await owner.page.getByRole('row', { name: /^time zone UTC Asia/ }).waitFor();
   await setZone('UTC');
   expect([...operator.complaints, ...owner.complaints]).toEqual([]);
   await operator.context.close();
