@@ -28,6 +28,7 @@ export const screens = [
 
 /** Those that only operators of the platform see something on. */
 export const operator_screens = [
+  '/organizations',
   '/setup',
   '/setup?step=2',
   '/setup?step=3',

@@ -104,6 +104,11 @@ export const screens: readonly Screen[] = [
     },
   },
   {
+    path: '/organizations',
+    load: async () => (await import('../screens/operations/organizations')).Organizations,
+    nav: { label: 'Organizations', shown: operates },
+  },
+  {
     path: '/setup',
     load: async () => (await import('../screens/operations/setup')).Setup,
     nav: { label: 'Set up', shown: operates },

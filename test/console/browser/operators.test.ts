@@ -1,5 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
+import { violations } from '../../support/console/axe';
 import {
   makeOrganization,
   makeTopUp,
@@ -63,6 +64,42 @@ test('a link to a payment that does not say when it was made leads an operator t
   await page.getByRole('button', { name: 'Refund' }).waitFor();
   await page.goto('/payments/pay_none');
   await page.getByRole('alert').getByText('No payment session').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('an operator finds an organization, renames, suspends and archives it, and takes that back', async () => {
+  const name = `Shelved ${Date.now()}`;
+  await api(admin(), 'POST', '/v1/admin/organizations', { name });
+  const { page, context, complaints } = await visit(browser, { role: 'platform_admin' });
+  await page.goto('/organizations');
+  await page.getByRole('textbox', { name: 'Name' }).fill(name);
+  await page.waitForURL('**q=**');
+  const row = page.getByRole('row', { name });
+  const form = page.getByRole('dialog');
+  const act = async (what: string) => {
+    await row.getByRole('button', { name: 'Change' }).click();
+    await page.getByRole('menuitem', { name: what, exact: true }).click();
+    if (what === 'Suspend') await form.getByLabel('Reason').fill('unpaid');
+    if (what === 'Rename') await form.getByLabel('Name').fill(`${name} anew`);
+    await form.getByRole('button', { name: what, exact: true }).click();
+    await form.waitFor({ state: 'detached' });
+  };
+  await act('Rename');
+  await row.getByText(`${name} anew`).waitFor();
+  await act('Suspend');
+  await row.getByText('unpaid').waitFor();
+  await act('Let it go on');
+  await row.getByText('active').waitFor();
+  await act('Archive');
+  await row.waitFor({ state: 'detached' });
+  const found = `/organizations?q=${encodeURIComponent(name)}`;
+  await page.goto(`${found}&status=archived`);
+  await act('Take back its end');
+  await row.waitFor({ state: 'detached' });
+  await page.goto(found);
+  await row.getByText('active').waitFor();
+  expect(await violations(page)).toEqual([]);
   expect(complaints).toEqual([]);
   await context.close();
 });
