@@ -36,6 +36,7 @@ const examples: Record<string, { silent: unknown[]; telling: unknown[] }> = {
   logit_bias: { silent: [{}], telling: [{ 50256: -100 }, []] },
   modalities: { silent: [[], ['text']], telling: [['text', 'audio']] },
   verbosity: { silent: ['medium'], telling: ['low'] },
+  inference_geo: { silent: ['global'], telling: ['us'] },
 };
 
 test.each([...left_out.keys()])('"%s" is left out only where it changes nothing', async (name) => {
