@@ -151,7 +151,8 @@ class Configured implements Configuration {
     await this.inTurn(async () => {
       if (reloads === this.reloads) await this.take(answer);
     });
-    this.reports.every(report_ms);
+    // One that is away said nothing of how often it wants reports: that of before holds.
+    if (answer !== 'away') this.reports.every(report_ms);
     this.report();
     if (answer === 'away' || !can_wait) return jittered(this.poll_ms);
     const is_news = typeof answer !== 'string';
