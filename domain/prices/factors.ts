@@ -17,12 +17,19 @@ export async function servedIn(db: Db, ...configs: readonly unknown[]): Promise<
   };
 }
 
-/** The providers whose factor the import of their prices was told, and no target. */
+/**
+ * The providers whose factor the import of their prices was told, and no target: of the versions in
+ * force alone. What an older import was told ends with its prices.
+ */
 async function toldFactors(db: Db): Promise<Set<string>> {
   const rows = await many<{ provider: string }>(
     db,
-    `select distinct p.provider from model_prices p join price_imports i on i.id = p.import_id
-     where p.source = 'import' and p.retired_at is null and i.factors -> p.provider is not null`,
+    `select distinct p.provider from (
+       select distinct on (q.id) q.provider, q.source, q.import_id from model_prices q
+       where q.retired_at is null and q.effective_from <= clock_timestamp()
+       order by q.id, q.effective_from desc, q.updated_at desc
+     ) as p join price_imports i on i.id = p.import_id
+     where p.source = 'import' and i.factors -> p.provider is not null`,
     {},
   );
   return new Set(rows.map(({ provider }) => provider));

@@ -86,7 +86,7 @@ export function createSettlements(batches: Batches, log: Logger, spool?: Spool) 
  * and containers as runs of tools.
  */
 function inOlderWords(
-  { stored_ids: _, provider_cost_usd: _cost, ...settlement }: Settle,
+  { stored_ids: _, stored_at: _at, provider_cost_usd: _cost, ...settlement }: Settle,
   usage: Usage,
 ): Settle {
   const { tool_calls = 0, web_searches = 0, file_searches = 0, containers = 0 } = usage;

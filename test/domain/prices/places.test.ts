@@ -121,4 +121,7 @@ test('a factor that its targets no longer say is 1; one that an import was told 
     });
     await importBy(await at(), {});
   }
+  // What was told goes with its prices: since then the targets have said the factor.
+  await importBy(await at(1.1), {});
+  expect(await at()).toMatchObject({ factors: { 'openai-eu': '1' } });
 });
