@@ -10,9 +10,12 @@ import { type Kind, kindNames, kinds } from './words';
 type Whole = Answer<'GET /api/exports/:id'>;
 type File = Whole['files'][number];
 
-/** Keeps the days of each kind as one file that a spreadsheet opens, where there are several. */
+/**
+ * Keeps the days of each kind as one file that a spreadsheet opens, where there are several. Files
+ * of a bucket come from there, which a page may open and not read.
+ */
 export function JoinButtons({ one }: { one: Whole }) {
-  if (one.format !== 'csv' || one.status !== 'completed') return null;
+  if (one.format !== 'csv' || one.status !== 'completed' || one.target === 's3') return null;
   const joinable = kindNames
     .map((kind) => ({ kind, files: filesOf(one, kind) }))
     .filter(({ files }) => files.length > 1 && sizeOf(files) <= JOINED_BYTES_MAX);

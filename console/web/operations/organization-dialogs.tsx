@@ -28,7 +28,7 @@ export const changes = {
   archive: {
     label: 'Archive',
     about:
-      'It ends: its keys and sessions end, and nobody reaches it. It must have no money, holds, tickets or payments left.',
+      'It ends: its keys are revoked for good, its sessions end, and nobody reaches it. It must have no money, holds, tickets or payments left.',
     done: 'is archived',
     is_dangerous: true,
   },
@@ -73,13 +73,17 @@ export function ChangeOrganization({
       submit={submit}
       label={label}
       is_dangerous={is_dangerous}
-      is_ready={what !== 'rename' || (given !== '' && given !== of.name)}
+      is_ready={isReady(what, given, of.name)}
     >
       {about && <Text>{about}</Text>}
-      {(what === 'rename' || what === 'suspend') && (
+      {what in fields && (
         <TextInput
-          label={what === 'rename' ? 'Name' : 'Reason'}
-          description={what === 'suspend' ? 'Optional; the organization is told.' : undefined}
+          label={what === 'archive' ? `Type ${of.name} to go on` : fields[what]}
+          description={
+            what === 'suspend'
+              ? 'Optional; it stands in this list and in the audit log.'
+              : undefined
+          }
           value={typed}
           onChange={(event) => setTyped(event.currentTarget.value)}
           maxLength={what === 'rename' ? 200 : 1_000}
@@ -89,6 +93,15 @@ export function ChangeOrganization({
       )}
     </FormModal>
   );
+}
+
+/** What is typed before it is done. */
+const fields: Partial<Record<Change, string>> = { rename: 'Name', suspend: 'Reason', archive: '' };
+
+/** No key comes back of what is archived: its name is typed, as that of a key that is revoked. */
+function isReady(what: Change, given: string, name: string): boolean {
+  if (what === 'archive') return given === name.trim();
+  return what !== 'rename' || (given !== '' && given !== name);
 }
 
 function send({

@@ -38,6 +38,8 @@ function KeyName({ id }: { id: string }) {
   const { data, isPending } = useQuery(nameQuery(id));
   if (typeof data === 'string') return <span className="wrap">{data}</span>;
   if (isPending) return null;
+  // Nobody could say.
+  if (data === undefined) return <CopyId value={id} />;
   const is_operator = me.is_operator || readers.some((right) => me.permissions.includes(right));
   return (
     <Group gap={4} component="span" display="inline-flex">

@@ -78,7 +78,8 @@ export function TeamMoney({
     ...(balances.member === undefined
       ? []
       : [{ name: member.name, now: balances.member, by: into }]),
-    ...(member.given_left === null
+    // What is held or owed takes of a gift at once: what will be left of it nobody can say here.
+    ...(member.given_left === null || way === 'allocate'
       ? []
       : [{ name: `${member.name}, of the team's money`, now: member.given_left, by: into }]),
   ].filter((side): side is Side => side.now !== undefined);
@@ -125,12 +126,15 @@ function useBalances(team: Team, user_id: string | undefined, is_open: boolean) 
   const bills = may(useMe(), 'org:billing');
   const team_query = { owner_type: 'team', team_id: team.id, per_page: 1 } as const;
   const user_query = { owner_type: 'user', user_id, per_page: 1 } as const;
+  // What was read of another one must not stand under this name.
   const of_team = useQuery({
     ...reading('GET /api/wallets', { query: team_query }),
+    placeholderData: undefined as never,
     enabled: is_open,
   });
   const of_member = useQuery({
     ...reading('GET /api/wallets', { query: user_query }),
+    placeholderData: undefined as never,
     enabled: is_open && bills && user_id !== undefined,
   });
   // Whoever was never given money has no wallet.

@@ -78,7 +78,7 @@ export function Payment() {
             Facts
           </Title>
           <Facts payment={payment} admin={admin} />
-          {!admin && is_refundable && may(me, 'org:billing') && (
+          {!me.is_operator && is_refundable && may(me, 'org:billing') && (
             <span>
               Refunds are made by an operator of the platform. Give them the id above, and why.
             </span>
@@ -109,16 +109,21 @@ function usePayment(id: string) {
   const from_date = one.data?.created_at;
   // The millisecond in which it was made, so that no page of others hides it.
   const to_date = from_date && new Date(Date.parse(from_date) + 1).toISOString();
+  // Of its own organization, whichever the operator acts in.
+  const org_id = one.data?.org_id;
   const listed = useQuery({
-    ...reading('GET /api/admin/payments', { query: { from_date, to_date, per_page: 200 } }),
+    ...reading('GET /api/admin/payments', { query: { org_id, from_date, to_date, per_page: 200 } }),
     enabled: is_operator && from_date !== undefined,
     refetchInterval: 10_000,
   });
   const admin = listed.data?.sessions.find((each) => each.id === id);
   const is_known = one.data !== undefined && (!is_operator || !listed.isPending);
   const payment: OnePayment | undefined = admin ?? one.data;
-  const refetch = () => void one.refetch();
-  return { payment, admin, error: one.error, refetch, is_known };
+  const refetch = () => {
+    void one.refetch();
+    if (is_operator) void listed.refetch();
+  };
+  return { payment, admin, error: one.error ?? listed.error, refetch, is_known };
 }
 
 function Facts({ payment, admin }: { payment: OnePayment; admin: AdminPayment | undefined }) {

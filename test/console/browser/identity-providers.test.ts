@@ -95,6 +95,7 @@ test('whoever signs in anew by an identity provider does so in another tab, and 
   const opened = context.waitForEvent('page');
   await page.getByRole('link', { name: 'Sign in by your identity provider' }).click();
   const tab = await opened;
+  await tab.waitForURL('**/login**');
   expect(new URL(tab.url()).searchParams.get('org')).toBe(demo().organization_id);
   await tab.getByRole('button', { name: 'Sign in with Sandbox' }).click();
   // The provider may know them still.

@@ -82,7 +82,13 @@ test('an operator finds an organization, renames, suspends and archives it, and 
     await page.getByRole('menuitem', { name: what, exact: true }).click();
     if (what === 'Suspend') await form.getByLabel('Reason').fill('unpaid');
     if (what === 'Rename') await form.getByLabel('Name').fill(`${name} anew`);
-    await form.getByRole('button', { name: what, exact: true }).click();
+    const button = form.getByRole('button', { name: what, exact: true });
+    if (what === 'Archive') {
+      await form.getByLabel(/^Type/).fill(name);
+      expect(await button.isDisabled()).toBe(true);
+      await form.getByLabel(/^Type/).fill(`${name} anew`);
+    }
+    await button.click();
     await form.waitFor({ state: 'detached' });
   };
   await act('Rename');
