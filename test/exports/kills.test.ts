@@ -210,7 +210,6 @@ test(`a database that ends the sessions that read, ${STOPS} times, changes nothi
   const id = await ask();
   startProcess();
   for (let ended_sessions = 0; ended_sessions < STOPS; ended_sessions += 1) {
-    if (ended_sessions === 1) await change(id);
     await until(async () => {
       await world.dispatch();
       const cut = await many(
