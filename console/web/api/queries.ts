@@ -42,15 +42,18 @@ export function reading<R extends Route>(route: R, given: Given<R> = {}) {
   });
 }
 
-/**
- * Reads anew what is shown of these paths: `/api/tickets` stands for all that begin with it. What
- * is paused (`meta: { is_still: true }`) stays as it is.
- */
+/** Reads anew what is shown of these paths: `/api/tickets` stands for all that begin with it. */
 export function refresh(...paths: string[]): Promise<void> {
   return queries.invalidateQueries({
-    predicate: ({ queryKey: [path], meta }) =>
-      meta?.is_still !== true &&
+    predicate: ({ queryKey: [path] }) =>
       paths.some((begin) => typeof path === 'string' && path.startsWith(begin)),
+  });
+}
+
+/** Leaves what is shown of a path as it is: what is being read anew does not take its place. */
+export function leave(path: string): void {
+  void queries.cancelQueries({
+    predicate: ({ queryKey, state }) => queryKey[0] === path && state.data !== undefined,
   });
 }
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Page, Route } from 'playwright-core';
 import { parse } from 'yaml';
 import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
@@ -40,6 +40,20 @@ function gatewayFile(): string {
   return readFileSync(path.join(folder, 'gateway.yaml'), 'utf8');
 }
 
+/** Keeps a page's requests of an address from going out until they are released. */
+async function holdBack(page: Page, address: string) {
+  const held: Route[] = [];
+  await page.route(address, (route) => void held.push(route));
+  return {
+    count: () => held.length,
+    release: async () => {
+      await page.unroute(address);
+      // One that the page has given up is gone.
+      await Promise.allSettled(held.map((route) => route.continue()));
+    },
+  };
+}
+
 /** The row of a request, whose id is shown in short. */
 const rowOf = (page: Page, id: string) =>
   page.getByRole('row').filter({ hasText: `${id.slice(0, 10)}…${id.slice(-4)}` });
@@ -50,6 +64,10 @@ test('events appear as they happen, stand still when paused, and show one reques
   await page.getByText('New ones appear by themselves.').waitFor();
   const first = await call('The first of the tail');
   await rowOf(page, first).waitFor();
+  // What is being read as somebody pauses, and is answered later, is not shown either.
+  const late = await holdBack(page, '**/api/events?*');
+  await call('What makes the page read anew');
+  await until(() => late.count() > 0);
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByText('Paused: nothing moves.').waitFor();
   const second = await call('The second of the tail');
@@ -59,6 +77,10 @@ test('events appear as they happen, stand still when paused, and show one reques
     const found = await api<{ events: unknown[] }>(owner, 'GET', `/v1/events?request_id=${second}`);
     return found.events.length > 0;
   });
+  await late.release();
+  // Nor does it come when the window is looked at again.
+  await page.evaluate(`document.dispatchEvent(new Event('visibilitychange'))`);
+  await page.waitForTimeout(1_000);
   expect(await rowOf(page, second).count()).toBe(0);
   await page.getByRole('button', { name: 'Follow' }).click();
   await rowOf(page, second).waitFor();

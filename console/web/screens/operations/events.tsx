@@ -1,8 +1,8 @@
 import { Button, Code, Group, Select, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useState } from 'react';
+import { useLayoutEffect, useState } from 'react';
 import { type Answer, call, type Query } from '../../api/client';
-import { reading } from '../../api/queries';
+import { leave, reading } from '../../api/queries';
 import { PART_ROWS, type ReadPart } from '../../api/whole';
 import { DayRange, dayShape, momentsOf } from '../../fields/day-range';
 import { FilterInput } from '../../fields/filter-input';
@@ -66,10 +66,13 @@ function Inside() {
     }),
     // New events make the page read anew at once; this is for a stream that is away.
     refetchInterval: is_live ? LOOK_MS : false,
-    staleTime: is_live ? 0 : Number.POSITIVE_INFINITY,
-    meta: { is_still: !is_live },
-    enabled: me.acting_org !== null,
+    staleTime: 0,
+    // What stands still is read once.
+    enabled: ({ state }) => me.acting_org !== null && (is_live || state.data === undefined),
   });
+  useLayoutEffect(() => {
+    if (!is_live) leave('/api/events');
+  }, [is_live]);
   const read: ReadPart<Happened> = async (place) => {
     const part = { ...asked, cursor: place, limit: PART_ROWS } as Query<'GET /api/events'>;
     const { events, next_cursor } = await call('GET /api/events', { query: part });
