@@ -1,5 +1,6 @@
 import { type Db, many } from '../sql';
 import { type ServedModels, servedBy } from './served';
+import { presentPrices } from './stored';
 
 // What all amounts of a provider are multiplied with: by its targets' `price_factor`, which
 // gateways read as 1 where it is absent, or by what an import was told, which goes on.
@@ -7,10 +8,13 @@ import { type ServedModels, servedBy } from './served';
 /** As `servedBy`: a provider whose targets say no factor has 1, unless an import was told one. */
 export async function servedIn(db: Db, ...configs: readonly unknown[]): Promise<ServedModels> {
   const found = servedBy(...configs);
-  const told = await toldFactors(db);
-  const plain = found.served
-    .map(({ provider }) => provider)
-    .filter((provider) => found.factors[provider] === undefined && !told.has(provider));
+  const silent = new Set(
+    found.served
+      .map(({ provider }) => provider)
+      .filter((provider) => found.factors[provider] === undefined),
+  );
+  const told = await toldFactors(db, [...silent]);
+  const plain = [...silent].filter((provider) => !told.has(provider));
   return {
     served: found.served,
     factors: { ...found.factors, ...Object.fromEntries(plain.map((provider) => [provider, '1'])) },
@@ -18,19 +22,19 @@ export async function servedIn(db: Db, ...configs: readonly unknown[]): Promise<
 }
 
 /**
- * The providers whose factor the import of their prices was told, and no target: of the versions in
- * force alone. What an older import was told ends with its prices.
+ * Those of the providers whose factor the import of their prices was told, and no target: of the
+ * present prices alone. What an older import was told ends with its prices.
  */
-async function toldFactors(db: Db): Promise<Set<string>> {
-  const rows = await many<{ provider: string }>(
+async function toldFactors(db: Db, providers: readonly string[]): Promise<Set<string>> {
+  const imported = (await presentPrices(db, providers)).filter(({ source }) => source === 'import');
+  const imports = await many<{ id: string; factors: Record<string, string> }>(
     db,
-    `select distinct p.provider from (
-       select distinct on (q.id) q.provider, q.source, q.import_id from model_prices q
-       where q.retired_at is null and q.effective_from <= clock_timestamp()
-       order by q.id, q.effective_from desc, q.updated_at desc
-     ) as p join price_imports i on i.id = p.import_id
-     where p.source = 'import' and i.factors -> p.provider is not null`,
-    {},
+    'select i.id, i.factors from price_imports i where i.id = any (:ids)',
+    { ids: [...new Set(imported.map(({ import_id }) => import_id))] },
   );
-  return new Set(rows.map(({ provider }) => provider));
+  const factors = new Map(imports.map((one) => [one.id, one.factors]));
+  const told = imported.filter(
+    ({ import_id, provider }) => factors.get(import_id ?? '')?.[provider] !== undefined,
+  );
+  return new Set(told.map(({ provider }) => provider));
 }

@@ -88,7 +88,12 @@ export async function makePlan(
     ...wanted.served.map(told),
     ...wanted.whole.flatMap((one) => allOf(told(one), catalogs)),
   ];
-  const unique = [...new Map(asked.map((one) => [nameOf(one), one])).values()];
+  const unique = new Map(asked.map((one) => [nameOf(one), one]));
+  const places = new Map<string, string[]>();
+  for (const one of asked) {
+    const name = nameOf(one);
+    if (one.place !== undefined) places.set(name, [...(places.get(name) ?? []), one.place]);
+  }
   const kept = [...known].flatMap(([provider, { price_factor }]) =>
     factors[provider] === undefined && price_factor !== null ? [provider] : [],
   );
@@ -102,12 +107,12 @@ export async function makePlan(
     missing: [],
     gone: [],
   };
-  for (const one of unique) {
-    const places = asked.flatMap((each) =>
-      nameOf(each) === nameOf(one) ? (each.place ?? []) : [],
-    );
-    const factor = factorOf(one.provider);
-    const row = rowOf(one, catalogs, { present: present.get(nameOf(one)), factor, places });
+  for (const [name, one] of unique) {
+    const row = rowOf(one, catalogs, {
+      present: present.get(name),
+      factor: factorOf(one.provider),
+      places: places.get(name) ?? [],
+    });
     if (row !== undefined) plan.rows.push(row);
     else
       plan.missing.push({

@@ -54,7 +54,8 @@ function isKept(name: string): boolean {
 const header_value = z.string().regex(/^[\x20-\x7e]{1,1000}$/, 'must be a line of ASCII');
 
 const fields = z.strictObject({
-  id: z.string().min(1),
+  /** No longer than the ids that the API takes, which a settlement names it by. */
+  id: z.string().min(1).max(200),
   /** Who serves; `compatible` if absent, which names its own `base_url`. */
   kind: z.string().min(1).optional(),
   /** The provider's name in the price list; that of its kind if absent. */

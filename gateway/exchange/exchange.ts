@@ -257,8 +257,9 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
     const { troubles } = this.candidate.target;
     if (troubles) troubles.refusal = ownRefusal(this.candidate.target, refused_by);
-    if (blame === 'account' || (blame === 'moment' && refused_by.failure.is_retold))
-      this.noteAccount(refused_by);
+    // A limit of a minute is no operator's matter, however it is worded.
+    const is_of_option = refused_by.failure.is_retold && refused_by.failure.status !== 429;
+    if (blame === 'account' || (blame === 'moment' && is_of_option)) this.noteAccount(refused_by);
     if (this.call.client_is_gone || this.has_given_up) this.candidate.target.breaker.abandoned();
     else if (speaksAgainst(blame)) this.countFailure();
     else this.countSuccess();

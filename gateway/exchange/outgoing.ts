@@ -26,9 +26,9 @@ export function sentTo(call: Sendable, candidate: Candidate): Sent {
   const { target, upstream } = candidate;
   const { family, request } = call;
   const { wire } = target;
-  const path = family.translations?.[target.shape]?.upstream_path ?? family.upstream_path;
   const { betas, headers, refused } = clientHeaders(call, wire);
   if (refused.length > 0) noteLeftOut(call, candidate, refused);
+  const path = family.translations?.[target.shape]?.upstream_path ?? family.upstream_path;
   const given = call.ctx.req.headers['anthropic-version'];
   const version = typeof given === 'string' ? given : undefined;
   const asked = { path, model: upstream, is_stream: request.is_stream, betas, version };

@@ -25,8 +25,6 @@ import { isUnknownId, keepTo, nameStored, unknownIn } from './stored';
 import { warn } from './warn';
 
 const nobody = { user_id: null, team_id: null };
-/** The API takes ids of so many characters. */
-const ID_CHARACTERS_MAX = 200;
 
 /**
  * The stage that holds the estimated cost, waiting for money if it must, and settles or releases it
@@ -163,11 +161,6 @@ function unitsOf({ units, demand }: Limited): Some<Units & Fees> | undefined {
   return demand.needs.length === 0 ? units : { ...units, ...demand.units };
 }
 
-/** A name of a target that the ledger takes; a longer one is no reason to refuse a settlement. */
-function hintOf(target_id: string): string | undefined {
-  return target_id.length <= ID_CHARACTERS_MAX ? target_id : undefined;
-}
-
 /** Sends the settlement. If its usage is refused, what was held for is charged. */
 function settle(call: Funded, price: PricedModel, tell?: (cost: Cost) => void): void {
   const { org_id } = call.identity;
@@ -177,7 +170,7 @@ function settle(call: Funded, price: PricedModel, tell?: (cost: Cost) => void): 
       org_id,
       reservation_id,
       stored_ids: call.made_ids,
-      stored_at: call.made_ids && hintOf(call.target.id),
+      stored_at: call.made_ids && call.target.id,
       with_cost: tell && true,
       ...servedBy(call, price),
       provider_key_id: call.target.own_key_id,

@@ -9,11 +9,6 @@ interface Said {
   param?: unknown;
 }
 
-/** What another target may not say, in words that name no account. */
-export interface Elsewhere {
-  retold: string;
-}
-
 // Codes and types that speak of this gateway's account: its money, its key, its rights.
 const of_account = new RegExp(
   `^(?:${[
@@ -90,13 +85,13 @@ const of_quota = /^you exceeded your current quota\b/i;
 
 /**
  * Undefined unless a message speaks of this gateway's account, but of one option of the request or
- * of the next seconds only: what others ask, or what is asked later, is served. `waits` says that
- * the provider tells when to ask again.
+ * of the next seconds only: what others ask, or what is asked later, is served. `retold` names no
+ * account; `waits` says that the provider tells when to ask again.
  */
 export function aboutMoment(
   { message, code, type, param }: Said,
   { status, waits }: { status: number; waits: boolean },
-): Elsewhere | undefined {
+): { retold: string } | undefined {
   if (of_option.test(message) && (status === 400 || status === 403)) {
     const option = stringOf(param) === '' ? 'what this request asks for' : `"${stringOf(param)}"`;
     return { retold: `The provider does not serve ${option} to this gateway.` };

@@ -129,12 +129,12 @@ function useBalances(team: Team, user_id: string | undefined, is_open: boolean) 
   // What was read of another one must not stand under this name.
   const of_team = useQuery({
     ...reading('GET /api/wallets', { query: team_query }),
-    placeholderData: undefined as never,
+    placeholderData: () => undefined,
     enabled: is_open,
   });
   const of_member = useQuery({
     ...reading('GET /api/wallets', { query: user_query }),
-    placeholderData: undefined as never,
+    placeholderData: () => undefined,
     enabled: is_open && bills && user_id !== undefined,
   });
   // Whoever was never given money has no wallet.
