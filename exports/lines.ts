@@ -37,7 +37,10 @@ export class Lines {
 
   put(piece: Buffer): void {
     // A call that copies memory costs more than the few bytes that pieces have.
-    for (let at = 0; at < piece.length; at += 1) this.bytes[this.end++] = piece[at] as number;
+    const { bytes } = this;
+    let { end } = this;
+    for (let at = 0; at < piece.length; at += 1) bytes[end++] = piece[at] as number;
+    this.end = end;
   }
 
   byte(byte: number): void {
@@ -74,42 +77,50 @@ export class Lines {
   /** A value as a text of JSON. COPY escapes what ends a line as JSON does, but for one. */
   json(text: Buffer, from: number): number {
     const { bytes } = this;
+    let { end } = this;
     let at = from;
-    bytes[this.end++] = QUOTE;
+    bytes[end++] = QUOTE;
     for (; text[at] !== TAB && text[at] !== NEWLINE; at += 1) {
       const byte = text[at] as number;
       if (byte === BACKSLASH) {
         const letter = text[++at] as number;
-        if (letter === LOWER_V) this.put(vertical_tab);
-        else {
-          bytes[this.end++] = BACKSLASH;
-          bytes[this.end++] = letter;
+        if (letter === LOWER_V) {
+          bytes.set(vertical_tab, end);
+          end += vertical_tab.length;
+        } else {
+          bytes[end++] = BACKSLASH;
+          bytes[end++] = letter;
         }
       } else if (byte === QUOTE) {
-        bytes[this.end++] = BACKSLASH;
-        bytes[this.end++] = QUOTE;
+        bytes[end++] = BACKSLASH;
+        bytes[end++] = QUOTE;
       } else if (byte < 32) {
-        this.put(controlled);
-        bytes[this.end++] = hex[byte >> 4] as number;
-        bytes[this.end++] = hex[byte & 15] as number;
-      } else bytes[this.end++] = byte;
+        bytes.set(controlled, end);
+        end += controlled.length;
+        bytes[end++] = hex[byte >> 4] as number;
+        bytes[end++] = hex[byte & 15] as number;
+      } else bytes[end++] = byte;
     }
-    bytes[this.end++] = QUOTE;
+    bytes[end++] = QUOTE;
+    this.end = end;
     return at;
   }
 
   /** A time as ISO 8601 in UTC, to the millisecond. PostgreSQL leaves zeros at the end away. */
   time(text: Buffer, from: number): number {
+    const { bytes } = this;
+    let { end } = this;
     let at = from;
     for (; at < from + SECONDS_LENGTH; at += 1)
-      this.byte(text[at] === SPACE ? LETTER_T : (text[at] as number));
-    this.byte(POINT);
+      bytes[end++] = text[at] === SPACE ? LETTER_T : (text[at] as number);
+    bytes[end++] = POINT;
     let digits = 0;
     if (text[at] === POINT)
       for (at += 1; isDigit(text[at] as number); at += 1)
-        if (digits++ < 3) this.byte(text[at] as number);
-    for (; digits < 3; digits += 1) this.byte(ZERO);
-    this.byte(LETTER_Z);
+        if (digits++ < 3) bytes[end++] = text[at] as number;
+    for (; digits < 3; digits += 1) bytes[end++] = ZERO;
+    bytes[end++] = LETTER_Z;
+    this.end = end;
     while (text[at] !== TAB && text[at] !== NEWLINE) at += 1;
     return at;
   }

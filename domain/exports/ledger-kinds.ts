@@ -7,13 +7,13 @@ const entry = columns([
   ['id', 'text', 't.id'],
   ['org_id', 'text', 't.org_id'],
   ['wallet_id', 'text', 't.wallet_id'],
-  ['wallet_owner_type', 'text', 'w.owner_type'],
-  ['wallet_owner_id', 'text', 'coalesce(w.owner_team_id, w.owner_user_id)'],
+  ['wallet_owner_type', 'text', 't.owner_type'],
+  ['wallet_owner_id', 'text', 't.owner_id'],
   ['seq', 'integer', 't.seq'],
   ['created_at', 'time', 't.created_at'],
   ['type', 'text', 't.type'],
   ['phase', 'text', 't.phase'],
-  ['currency', 'text', 'w.currency'],
+  ['currency', 'text', 't.currency'],
   ['amount_nanos', 'nanos', 't.amount_nanos'],
   ['balance_after_nanos', 'nanos', 't.balance_after_nanos'],
   ['actual_cost_nanos', 'nanos', 't.actual_cost_nanos'],
@@ -24,7 +24,7 @@ const entry = columns([
   ['payment_session_id', 'text', 't.payment_session_id'],
   ['description', 'text', 't.description'],
   ['actor', 'text', 't.actor'],
-  ['wallet_owner_name', 'text', 'o.name'],
+  ['wallet_owner_name', 'text', 't.owner_name'],
   ['actor_name', 'text', nameThen('t.actor')],
 ]);
 
@@ -69,7 +69,7 @@ const request = columns([
   ['input_per_1m_usd', 'decimal', 'trim_scale(p.input_per_1m)'],
   ['output_per_1m_usd', 'decimal', 'trim_scale(p.output_per_1m)'],
   ['exchange_rate', 'decimal', 'trim_scale(r.exchange_rate)'],
-  ['currency', 'text', 'w.currency'],
+  ['currency', 'text', 't.currency'],
   ['held_nanos', 'nanos', 'r.held_nanos'],
   ['cost_nanos', 'nanos', 't.actual_cost_nanos'],
   ['provider_key_id', 'text', ifSettled('r.provider_key_id')],
@@ -95,7 +95,7 @@ const high =
 export const ledger: DailyKind = {
   selected: entry,
   key: ['wallet_id', 'seq'],
-  page: pageOf(entry, 'true', 'join owners o on o.id = t.wallet_id'),
+  page: pageOf(entry, 'true'),
   sums: { currency: 'currency', type: 'type', amount: 'amount_nanos' },
 };
 
@@ -110,12 +110,21 @@ export const requests: DailyKind = {
 /**
  * A page walks from wallet to wallet and reads of each what is left, in the order of numbers. The
  * name of an owner is looked up once for a wallet: for each entry it takes longer than the entry.
+ * Values become text last: rows of texts take longer to sort.
  */
-function pageOf(selected: readonly Selected[], condition: string, joined: string): string {
+function pageOf(selected: readonly Selected[], condition: string, joined = ''): string {
   return `
-    with page as materialized (
-      select t.* from export_wallets x
-      cross join lateral (
+    with x as materialized (
+      select x.wallet_id, x.from_seq, x.to_seq, w.owner_type, w.currency,
+        coalesce(w.owner_team_id, w.owner_user_id) as owner_id,
+        ${nameThen('coalesce(w.owner_team_id, w.owner_user_id, w.org_id)')} as owner_name
+      from export_wallets x join wallets w on w.id = x.wallet_id
+      where x.export_id = :export_id and x.wallet_id >= :after and x.to_seq > x.from_seq
+      order by x.wallet_id
+    )
+    select ${selectList(selected)} from (
+      select t.*, x.owner_type, x.owner_id, x.owner_name, x.currency, x.wallet_id as of_wallet
+      from x cross join lateral (
         select q.* from wallet_transactions q
         where q.wallet_id = x.wallet_id and ${condition}
           and q.seq > greatest(${low},
@@ -123,12 +132,7 @@ function pageOf(selected: readonly Selected[], condition: string, joined: string
           and q.seq <= ${high}
         order by q.seq limit :limit
       ) as t
-      where x.export_id = :export_id and x.wallet_id >= :after and x.to_seq > x.from_seq
       order by x.wallet_id, t.seq limit :limit
-    ), owners as materialized (
-      select w.id, ${nameThen('coalesce(w.owner_team_id, w.owner_user_id, w.org_id)')} as name
-      from wallets w where w.id in (select wallet_id from page)
-    )
-    select ${selectList(selected)} from page t join wallets w on w.id = t.wallet_id ${joined}
-    order by t.wallet_id, t.seq`;
+    ) as t ${joined}
+    order by t.of_wallet, t.seq`;
 }
