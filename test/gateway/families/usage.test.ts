@@ -53,6 +53,24 @@ const dialects: [string, object, object | undefined][] = [
     { ...told(10, 340), reasoning_tokens: 300 },
   ],
   [
+    'reasoning inside the output, counted one above it, with what the total has more',
+    {
+      ...told(951, 6_000),
+      total_tokens: 6_952,
+      completion_tokens_details: { reasoning_tokens: 6_001 },
+    },
+    { ...told(951, 6_001), reasoning_tokens: 6_001 },
+  ],
+  [
+    'reasoning counted above an output that the total holds whole',
+    {
+      ...told(951, 6_000),
+      total_tokens: 6_951,
+      completion_tokens_details: { reasoning_tokens: 6_001 },
+    },
+    { ...told(951, 6_000), reasoning_tokens: 6_000 },
+  ],
+  [
     'reasoning and input of tools in the total',
     { ...told(10, 40), total_tokens: 1_350, completion_tokens_details: { reasoning_tokens: 300 } },
     { ...told(1_010, 340), reasoning_tokens: 300 },
