@@ -12,10 +12,16 @@ interface Fitted {
 
 /** True if the wire takes this body of its family as it is. */
 export function takesAsIs(wire: Wire, body: Buffer): boolean {
-  const { drop, lacks, drop_empty, rename, drop_inside, drop_anywhere = [], members } = wire;
-  const is_plain = drop_empty === undefined && drop_inside === undefined && members === undefined;
+  const { drop, lacks, drop_empty, rename, drop_anywhere = [], members } = wire;
+  const is_plain = drop_empty === undefined && members === undefined;
   const is_kept = !drop?.length && !lacks?.length && Object.keys(rename ?? {}).length === 0;
-  return is_plain && is_kept && !drop_anywhere.some((name) => body.includes(`"${name}"`));
+  const within = [...drop_anywhere, ...namesInside(wire)];
+  return is_plain && is_kept && !within.some((name) => body.includes(`"${name}"`));
+}
+
+/** The members that are left out of objects by the objects' names. */
+function namesInside({ drop_inside = {}, drop_empty_inside = {} }: Wire): string[] {
+  return [...Object.values(drop_inside), ...Object.values(drop_empty_inside)].flat();
 }
 
 // By the path, or by a header.
@@ -26,7 +32,7 @@ const said_elsewhere = new Set(['model', 'stream', 'serviceTier']);
  * those that it wants beside them. The values that stay keep their bytes.
  */
 export function fitted(text: string, wire: Wire, asked: Asked): Fitted {
-  const { drop_empty = [], rename = {}, drop_inside, drop_anywhere = [], members } = wire;
+  const { drop_empty = [], rename = {}, drop_anywhere = [], members } = wire;
   // What it lacks says nothing by now.
   const drop = [...(wire.drop ?? []), ...(wire.lacks ?? []), ...drop_anywhere];
   const added = members?.(asked) ?? {};
@@ -53,8 +59,7 @@ export function fitted(text: string, wire: Wire, asked: Asked): Fitted {
   const marked = wire.marks_blocks === true ? withMarkAtEnd(parts) : parts;
   const members_text = [...marked].map(([name, value]) => `${JSON.stringify(name)}:${value}`);
   const whole = withoutNamed(`{${members_text.join(',')}}`, drop_anywhere, left_out);
-  const fit = drop_inside ? withoutInner(whole, drop_inside, left_out) : whole;
-  return { text: fit, left_out: [...new Set(left_out)] };
+  return { text: withoutInner(whole, wire, left_out), left_out: [...new Set(left_out)] };
 }
 
 /** Without the members of these names, wherever they stand. */
@@ -85,39 +90,49 @@ function cutNamed(value: unknown, names: readonly string[], found: Set<string>):
 }
 
 /** Without some members of the objects that stand under these names, wherever they stand. */
-function withoutInner(
-  text: string,
-  inner: Readonly<Record<string, readonly string[]>>,
-  left_out: string[],
-): string {
-  const names = Object.values(inner).flat();
-  if (!names.some((name) => text.includes(`"${name}"`))) return text;
+function withoutInner(text: string, wire: Wire, left_out: string[]): string {
+  if (!namesInside(wire).some((name) => text.includes(`"${name}"`))) return text;
   const whole = parseExact(text);
-  const found = new Set<string>();
-  cut(whole, inner, found);
-  left_out.push(...found);
-  return found.size === 0 ? text : printExact(whole);
+  const found: Cut = { any: false, telling: new Set() };
+  cut(whole, wire, found);
+  left_out.push(...found.telling);
+  return found.any ? printExact(whole) : text;
 }
 
-function cut(
-  value: unknown,
-  inner: Readonly<Record<string, readonly string[]>>,
-  found: Set<string>,
-): void {
+/** What has been left out, and that of it which said something. */
+interface Cut {
+  any: boolean;
+  telling: Set<string>;
+}
+
+function cut(value: unknown, wire: Wire, found: Cut): void {
   if (Array.isArray(value)) {
-    for (const one of value) cut(one, inner, found);
+    for (const one of value) cut(one, wire, found);
     return;
   }
   if (!isObject(value)) return;
   for (const [name, member] of Object.entries(value as Body)) {
     // What a schema calls so is a name of its own.
     if (name === 'properties' || name === 'input') continue;
-    const has_inner = isObject(member) && Object.hasOwn(inner, name);
-    for (const refused of has_inner ? (inner[name] ?? []) : []) {
-      if (!Object.hasOwn(member as Body, refused)) continue;
-      delete (member as Body)[refused];
-      found.add(`${name}.${refused}`);
-    }
-    cut(member, inner, found);
+    for (const one of Array.isArray(member) ? member : [member])
+      if (isObject(one)) cutMembers(one, name, wire, found);
+    cut(member, wire, found);
   }
+}
+
+function cutMembers(of: Body, name: string, wire: Wire, found: Cut): void {
+  const { drop_inside = {}, drop_empty_inside = {} } = wire;
+  const refused = Object.hasOwn(drop_inside, name) ? drop_inside[name] : [];
+  const empty = Object.hasOwn(drop_empty_inside, name) ? drop_empty_inside[name] : [];
+  for (const one of [...(refused ?? []), ...(empty ?? [])]) {
+    const says = Object.hasOwn(of, one) && !isEmpty(of[one]);
+    if (!Object.hasOwn(of, one) || (says && !refused?.includes(one))) continue;
+    delete of[one];
+    found.any = true;
+    if (says) found.telling.add(`${name}.${one}`);
+  }
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === null || (Array.isArray(value) && value.length === 0);
 }

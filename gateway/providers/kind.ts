@@ -127,8 +127,10 @@ export interface Wire {
   rename?: Readonly<Record<string, string>>;
   /** Members that it refuses wherever they stand in a body, and that change no answer. */
   drop_anywhere?: readonly string[];
-  /** Members of objects anywhere in a body that it refuses, by the name of the object. */
+  /** Members that it refuses of an object anywhere in a body, or of a list's, by the name of it. */
   drop_inside?: Readonly<Record<string, readonly string[]>>;
+  /** The same where they hold null or an empty list, which says nothing. */
+  drop_empty_inside?: Readonly<Record<string, readonly string[]>>;
   /** It takes marks for a cache at blocks alone, and none of the whole request. */
   marks_blocks?: true;
   /** Members that the wire adds to each body. */
@@ -210,12 +212,21 @@ export function anthropicWire(base_url: string | undefined, wire: Partial<Wire> 
  */
 export const without_caching = ['cache_control'] as const;
 
+/**
+ * Members of an answer that clients send back with the next question, where a provider takes none
+ * that it does not know: the thoughts of another one, and what OpenAI's SDKs write as null.
+ */
+export const without_answers = {
+  drop_inside: { messages: ['reasoning_content', 'reasoning_details'] },
+  drop_empty_inside: { messages: ['refusal', 'annotations', 'audio', 'function_call'] },
+} as const;
+
 /** Members of a message that only its maker takes, and that change no answer elsewhere. */
 export const claude_refused = ['service_tier', 'speed'] as const;
 
 /** What other sellers of Claude take less of than its maker. */
 export const claude_elsewhere = {
-  drop_inside: { cache_control: ['scope'] },
+  drop_inside: { cache_control: ['scope'], tools: ['eager_input_streaming'] },
   marks_blocks: true,
   lacks: ['inference_geo'],
 } as const;

@@ -2,7 +2,7 @@ import { type Faults, faultsOf } from '../models/faults';
 import { sendBinary } from './binary-stream';
 import { serveConverse } from './converse';
 import { chunkFrame } from './frames';
-import { answer, answerOf, lastText, relay, standIn, type Visit } from './relay';
+import { answer, answerOf, eagerTool, lastText, relay, standIn, type Visit } from './relay';
 import { type Signing, signatureError } from './sigv4';
 
 /**
@@ -91,6 +91,8 @@ async function invoke(visit: Visit, model: string, is_stream: boolean): Promise<
   const betas = (body.anthropic_beta ?? []) as string[];
   if (!betas.every((beta) => known_betas.test(beta))) return invalid('invalid beta flag');
   if (JSON.stringify(body).includes('"scope"')) return invalid('cache_control.scope: Extra inputs');
+  const eager = eagerTool(body);
+  if (eager !== undefined) return invalid(eager);
   if (visit.headers['anthropic-beta'] || visit.headers['anthropic-version'])
     return invalid('This belongs into the body.');
   const faults = faultsOf(undefined, lastText(body));

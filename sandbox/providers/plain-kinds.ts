@@ -12,6 +12,8 @@ export interface PlainKind {
   is_open?: true;
   /** Members that it refuses, wherever they stand. */
   refuses?: readonly string[];
+  /** Members that it refuses of a message of the assistant. */
+  refuses_back?: readonly string[];
   refusal: Refusal;
 }
 
@@ -19,6 +21,8 @@ const type = 'invalid_request_error';
 const openai: Refusal = (_, message) => ({ error: { message, type, param: null, code: null } });
 const anthropic: Refusal = (_, message) => ({ type: 'error', error: { type, message } });
 const cached = ['cache_control'];
+const of_others =
+  'reasoning_content reasoning_details refusal annotations audio function_call'.split(' ');
 
 const known: Record<string, PlainKind> = {
   openai: { openai: '/v1', refuses: cached, refusal: openai },
@@ -26,11 +30,13 @@ const known: Record<string, PlainKind> = {
   mistral: {
     openai: '/v1',
     refuses: [...cached, 'store', 'stream_options'],
+    refuses_back: of_others,
     refusal: (_, message) => ({ object: 'error', message: { detail: [{ msg: message }] }, type }),
   },
   groq: {
     openai: '/openai/v1',
     refuses: [...cached, 'logit_bias', 'logprobs', 'top_logprobs'],
+    refuses_back: of_others.filter((name) => name !== 'function_call'),
     refusal: (_, message) => ({ error: { message, type } }),
   },
   deepseek: { openai: '/v1', anthropic: '/anthropic', refusal: openai },
@@ -79,4 +85,17 @@ export function holds(value: unknown, name: string): boolean {
   if (typeof value !== 'object' || value === null) return false;
   if (!Array.isArray(value) && Object.hasOwn(value, name)) return true;
   return Object.values(value).some((one) => holds(one, name));
+}
+
+/** The first of these members that a message of the assistant has, as `messages.1.refusal`. */
+export function sentBack(
+  { messages }: Record<string, unknown>,
+  names: readonly string[],
+): string | undefined {
+  if (!Array.isArray(messages)) return undefined;
+  for (const [n, message] of messages.entries()) {
+    const name = names.find((one) => message?.role === 'assistant' && Object.hasOwn(message, one));
+    if (name !== undefined) return `messages.${n}.${name}`;
+  }
+  return undefined;
 }

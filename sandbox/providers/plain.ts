@@ -1,4 +1,4 @@
-import { holds, type PlainKind, plainKind } from './plain-kinds';
+import { holds, type PlainKind, plainKind, sentBack } from './plain-kinds';
 import { answer, answerOf, pass, relayForm, standIn, type Visit } from './relay';
 import { passWithCost, tellsCosts } from './told-costs';
 
@@ -23,7 +23,8 @@ export async function servePlain(visit: Visit, keys: ReadonlySet<string>): Promi
     return answer(visit, 401, { error: { message: 'The key is not known.', type: 'auth' } });
   const type = headers['content-type'] ?? '';
   if (type.startsWith('multipart/')) return relayForm(visit, path, type);
-  const refused = kind.refuses?.find((member) => holds(body, member));
+  const refused =
+    kind.refuses?.find((member) => holds(body, member)) ?? sentBack(body, kind.refuses_back ?? []);
   if (refused !== undefined)
     return answer(visit, 400, kind.refusal(400, `property '${refused}' is unsupported`));
   const given = await answerOf(visit, path, { ...body, model: standIn(String(body.model)) });

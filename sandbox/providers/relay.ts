@@ -90,3 +90,11 @@ export function answer(
 export function lastText(body: Record<string, unknown>): string {
   return JSON.stringify((body.messages as unknown[] | undefined)?.at(-1) ?? body.input ?? '');
 }
+
+/** What sellers of Claude say to a tool's member that its maker alone takes; undefined: none is. */
+export function eagerTool({ tools }: Record<string, unknown>): string | undefined {
+  if (!Array.isArray(tools)) return undefined;
+  const n = tools.findIndex((tool) => Object.hasOwn(Object(tool), 'eager_input_streaming'));
+  if (n === -1) return undefined;
+  return `tools.${n}.custom.eager_input_streaming: Extra inputs are not permitted`;
+}

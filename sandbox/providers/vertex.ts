@@ -1,6 +1,6 @@
 import { createVerify, type KeyObject } from 'node:crypto';
 import { serveNative } from './gemini-native';
-import { answer, relay, standIn, type Visit } from './relay';
+import { answer, eagerTool, relay, standIn, type Visit } from './relay';
 import { serveVertexVectors } from './vertex-vectors';
 
 /**
@@ -132,6 +132,8 @@ async function serveCount(visit: Visit): Promise<void> {
   const unknown = Object.keys(rest).find((name) => !known_members.has(name));
   if (unknown !== undefined)
     return refuseMessage(visit, `${unknown}: Extra inputs are not permitted`);
+  const eager = eagerTool(rest);
+  if (eager !== undefined) return refuseMessage(visit, eager);
   if (typeof model !== 'string' || !version.test(String(given)))
     return refuseMessage(visit, 'model: Field required');
   if (String(visit.headers['anthropic-beta'] ?? '').includes(SEARCH))
@@ -151,9 +153,9 @@ function refuseMessage(visit: Visit, message: string): void {
 function wrongMember(body: Record<string, unknown>): string | undefined {
   const unknown = Object.keys(body).find((name) => !known_members.has(name));
   if (unknown !== undefined) return `${unknown}: Extra inputs are not permitted`;
-  return /"cache_control":\{[^}]*"scope"/.test(JSON.stringify(body))
-    ? 'system.0.cache_control.ephemeral.scope: Extra inputs are not permitted'
-    : undefined;
+  if (/"cache_control":\{[^}]*"scope"/.test(JSON.stringify(body)))
+    return 'system.0.cache_control.ephemeral.scope: Extra inputs are not permitted';
+  return eagerTool(body);
 }
 
 function wrongBeta({ headers, body }: Visit): string | undefined {

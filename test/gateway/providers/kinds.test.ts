@@ -250,3 +250,36 @@ test('a new provider of a known wire is one row, and nothing else', async () => 
   expect(refused).toBe(404);
   kinds.delete('acme');
 });
+
+test.each(['groq', 'mistral'])(
+  '%s gets an answer of another model back without what only that one takes',
+  async (kind) => {
+    const url = await openKind({ kind });
+    const tools = [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }];
+    const said = { role: 'assistant', content: null, tool_calls: tools };
+    const empty = { refusal: null, annotations: [], audio: null, function_call: null };
+    const thoughts = { reasoning_content: 'Hm.', reasoning_details: [{ text: 'Hm.' }] };
+    const result = { role: 'tool', tool_call_id: 'c', content: '{"refusal":null}' };
+    const question = { role: 'user', content: 'Hello' };
+    const schema = { type: 'object', properties: { messages: { refusal: null } } };
+    const more = { tools: [{ type: 'function', function: { name: 'f', parameters: schema } }] };
+    upstream.play([completion], 'application/json');
+    const messages = [question, { ...said, ...empty, ...thoughts }, result];
+    const { status, arrived } = await ask(url, { ...hello, ...more, messages });
+    expect([status, arrived?.body.messages]).toEqual([200, [question, said, result]]);
+    expect(arrived?.body.tools).toEqual(more.tools);
+    // One that says something is the client's own.
+    upstream.play([completion], 'application/json');
+    const refused = { role: 'assistant', content: null, refusal: 'No.' };
+    const again = await ask(url, { ...hello, messages: [question, refused, question] });
+    expect(again.arrived?.body.messages).toEqual([question, refused, question]);
+  },
+);
+
+test('DeepSeek wants its thoughts back, and gets them', async () => {
+  const url = await openKind({ kind: 'deepseek' });
+  upstream.play([completion], 'application/json');
+  const thought = { role: 'assistant', content: 'Hi', reasoning_content: 'Hm.', refusal: null };
+  const messages = [...hello.messages, thought, ...hello.messages];
+  expect((await ask(url, { ...hello, messages })).arrived?.body.messages).toEqual(messages);
+});

@@ -219,8 +219,10 @@ test('a coding agent passes every way to Claude with all that it sends', async (
     ],
   };
   const tools = [{ type: 'web_search_20250305', name: 'web_search', max_uses: 1 }];
+  const own = [{ name: 'f', input_schema: { type: 'object' }, eager_input_streaming: true }];
   for (const model of ['aws-claude', 'aws-key', 'gcp-claude', 'foundry']) {
-    const { status, text } = await ask(model, 'Hello', { headers, body, stream: true });
+    const given = { headers, body: { ...body, tools: own }, stream: true };
+    const { status, text } = await ask(model, 'Hello', given);
     expect([model, status, text]).toEqual([model, 200, expect.stringContaining('message_stop')]);
   }
   // There the tool needs its beta, which this client did not name.
