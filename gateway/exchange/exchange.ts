@@ -99,6 +99,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
         stop: (error: Error) => controller.abort(error),
         onBlocked: () => this.clientGone(),
         openUnframer: this.ways.openUnframer,
+        secrets: this.ways.secrets,
         charge: this.call.asks_cost ? (measured: Measured) => this.charge(measured) : undefined,
       };
       this.incoming = new Incoming(this.call, this.candidate, { head: this.head, valve, options });

@@ -24,6 +24,8 @@ export interface IncomingOptions {
   charge: Charge | undefined;
   /** For answers whose frames are not those of the family's wire. */
   openUnframer: (() => Unframer) | undefined;
+  /** What no client may read of an error. */
+  secrets: () => readonly string[];
 }
 
 // Answers of this type are in frames; its errors, and answers that are no streams, are plain JSON.
@@ -180,6 +182,7 @@ export class Incoming {
         onFailed: () => options.stop(failed_early),
         onBlocked: options.onBlocked,
         charge: this.charge(),
+        secrets: options.secrets,
       });
     } else if (kind === 'sound') this.answer = soundAnswer(call, valve, head, options.charge);
     else {

@@ -41,10 +41,8 @@ function namedBeside(headers: Headers): string | undefined {
 /** The same without what proves who asks: some servers repeat the headers that they were sent. */
 export function withoutSecrets(refused: Refused, secrets: readonly string[]): Refused {
   const { failure, refusal } = refused;
-  const found = secrets.filter((secret) => refusal.body.includes(secret));
-  if (found.length === 0) return refused;
-  const hide = (text: string) =>
-    found.reduce((left, secret) => left.replaceAll(secret, '[credential]'), text);
+  if (!secrets.some((secret) => refusal.body.includes(secret))) return refused;
+  const hide = hiding(secrets);
   const body = Buffer.from(hide(refusal.body.toString('utf8')));
   return {
     failure: {
@@ -54,6 +52,11 @@ export function withoutSecrets(refused: Refused, secrets: readonly string[]): Re
     },
     refusal: { ...refusal, body },
   };
+}
+
+/** Takes secrets out of a text. */
+export function hiding(secrets: readonly string[]): (text: string) => string {
+  return (text) => secrets.reduce((left, secret) => left.replaceAll(secret, '[credential]'), text);
 }
 
 /**

@@ -15,6 +15,7 @@ import { type Answer, type Ended, type Head, open, picked } from './answer';
 import { announced, type Charge, trail, trailPending } from './charge';
 import { CostTail } from './cost-tail';
 import { createStreamMeter } from './meter';
+import { hiding } from './refusals';
 import type { Valve } from './valve';
 
 // What comes before the answer itself waits for it no longer than this: until then a stream that
@@ -32,6 +33,8 @@ interface StreamOptions {
   onBlocked: () => void;
   /** For a call that asks for its cost. */
   charge: Charge | undefined;
+  /** What no client may read of an error. */
+  secrets: () => readonly string[];
 }
 
 /** The events of a stream, as its provider sends them. */
@@ -155,21 +158,22 @@ export class StreamAnswer implements Answer {
   }
 
   /**
-   * What speaks of this gateway's account is no matter of its clients, and what their SDKs do not
-   * read as an error is told in a shape that they do. It passes the guard by, so that policies look
-   * at it here.
+   * What speaks of this gateway's account is no matter of its clients. What repeats a secret, and
+   * what their SDKs do not read as an error, is told in a shape that they do. It passes the guard
+   * by, so that policies look at it here.
    */
   private isHidden(said: Body, frame: Frame): boolean {
-    const failure = failureInside(said);
+    const { call } = this;
+    const secrets = this.options.secrets();
+    const given = failureInside(said);
+    const failure = { ...given, message: hiding(secrets)(given.message) };
+    const is_told =
+      failure.is_retold === true ||
+      secrets.some((secret) => frame.bytes.includes(secret)) ||
+      !isReadable(call.family, said, frame);
     if (failure.blame === 'account') this.told = this.keyRefused(failure);
-    else if (
-      (failure.is_retold === true || !isReadable(this.call.family, said, frame)) &&
-      failure.message !== ''
-    )
-      this.told = errorOf(
-        checkFailure(this.call, failure),
-        this.call.ctx.state.request_id as string,
-      );
+    else if (is_told && failure.message !== '')
+      this.told = errorOf(checkFailure(call, failure), call.ctx.state.request_id as string);
     return this.told !== undefined;
   }
 

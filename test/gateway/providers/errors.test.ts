@@ -168,6 +168,34 @@ test.each(shapes)('%s: within a stream, ahead of all and behind a word', async (
   }
 });
 
+test('an error within a stream repeats no credential, wherever it stands in it', async () => {
+  const secret = process.env.TEST_MODELS_KEY as string;
+  expect(secret.length).toBeGreaterThan(6);
+  const words = { message: 'Slow down.', type: 'server_error', code: null };
+  const saids = [
+    { error: { ...words, message: `Slow down. Authorization: Bearer ${secret}` } },
+    { error: words, request: { headers: { 'x-api-key': secret } } },
+    { type: 'error', error: { ...words, message: `Slow down. x-api-key: ${secret}` } },
+  ];
+  for (const said of saids) {
+    const frame = `event: error\ndata: ${JSON.stringify(said)}\n\n`;
+    for (const [path, model, lead] of [
+      ['/v1/chat/completions', 'gpt-4o-mini', [delta]],
+      ['/v1/messages', 'claude-sonnet-4-5', begun],
+    ] as const) {
+      upstream.play([...lead, frame]);
+      const answer = await fetch(`${url}${path}`, {
+        method: 'POST',
+        headers: { authorization: `Bearer ${apiKey}`, 'content-type': 'application/json' },
+        body: JSON.stringify({ model, messages, max_tokens: 9, stream: true }),
+      });
+      const text = await answer.text();
+      expect(text).toContain('Slow down.');
+      expect(text).not.toContain(secret);
+    }
+  }
+});
+
 const delayed = (retryDelay: string) =>
   google({ details: [{ '@type': 'type.googleapis.com/google.rpc.RetryInfo', retryDelay }] });
 
