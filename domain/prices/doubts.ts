@@ -132,6 +132,54 @@ export function givenAway(model: string, { amounts }: ListedPrice): string[] {
   });
 }
 
+interface Undersold {
+  of: RegExp;
+  /** One of these amounts is needed. */
+  one_of: readonly (keyof ListedPrice['amounts'])[];
+  words: string;
+}
+
+// Names of models whose answers bring more than tokens of text, or do not say how many.
+const undersold: readonly Undersold[] = [
+  {
+    // Gemini's speech is a chat, whose answers tell what it took.
+    of: /^(?!.*gemini).*(?:(?:^|[^a-z])tts(?:[^a-z]|$)|speech)/i,
+    one_of: ['per_minute', 'per_1m_characters'],
+    words: 'speech that comes as bytes tells no tokens, so its text alone would be charged',
+  },
+  {
+    of: /(?:^|[^a-z])(?:audio|realtime)(?:[^a-z]|$)/i,
+    one_of: ['audio_input_per_1m', 'audio_output_per_1m', 'per_minute', 'per_1m_characters'],
+    words: 'sound would be charged as text',
+  },
+  {
+    of: /search-(?:preview|api)|(?:^|[^a-z])sonar|deep-research/i,
+    one_of: ['per_web_search', 'per_request'],
+    words: 'it searches unasked, and its searches would cost nothing',
+  },
+];
+
+/** What a new price of a model leaves out that its provider is known to charge for. */
+export function leftOut(model: string, { amounts }: ListedPrice): string[] {
+  const { cache_write_per_1m = '0', cache_write_1h_per_1m, input_per_1m = '0' } = amounts;
+  const is_unsaid =
+    /claude/i.test(model) &&
+    cache_write_1h_per_1m === undefined &&
+    compared(cache_write_per_1m, input_per_1m) > 0;
+  const writes = is_unsaid
+    ? [
+        'cache_write_1h_per_1m is not listed: writes for an hour would be charged as those for five minutes',
+      ]
+    : [];
+  const is_listed = Object.keys(amounts).length > 0;
+  const missing = undersold.filter(
+    ({ of, one_of }) =>
+      is_listed && of.test(model) && one_of.every((name) => amounts[name] === undefined),
+  );
+  const told = missing.map(({ one_of, words }) => `${one_of.join(' or ')} is not listed: ${words}`);
+  return [...told, ...writes];
+}
+
 /** Amounts that no model has, and ways to charge that would both be charged. */
 export function absurd(price: ListedPrice): string[] {
   const all = flat(price);

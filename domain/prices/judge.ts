@@ -9,6 +9,7 @@ import {
   factDoubts,
   givenAway,
   leaps,
+  leftOut,
 } from './doubts';
 import { isBillable } from './listed';
 import { covers, nameOf, type Plan, type PlanRow } from './plan';
@@ -98,7 +99,9 @@ function judged(row: PlanRow, facts: Facts): Judged {
   const { coming, doubts: later_doubts } = comingOf(row, price, facts);
   const doubts = [
     ...row.doubts,
-    ...(own === undefined ? givenAway(row.model, price) : leaps(of_price)),
+    ...(own === undefined
+      ? [...givenAway(row.model, price), ...leftOut(row.model, price)]
+      : leaps(of_price)),
     ...factorDoubts(row, own),
     ...(own === undefined ? [] : factDoubts(of_model)),
     ...absurd(price),

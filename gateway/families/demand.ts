@@ -119,6 +119,7 @@ export const modalities: Rule = (value, demand, param, body) => {
     const tries = Math.max(1, countOf(body.n), countOf(body.best_of));
     demand.units.image_output_tokens = PICTURE_TOKENS * tries;
   }
+  if (value.includes('audio')) need(demand, param, 'audio_output_per_1m');
   if (value.includes('video')) need(demand, param, 'video_output_per_1m');
 };
 

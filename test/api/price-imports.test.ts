@@ -50,12 +50,13 @@ async function priceOf(provider: string, model: string) {
 }
 
 // Figures without a place in a price (cached sound, pictures by the piece), amounts by the page,
-// and free or unknown ones: all else is priced by one yes.
+// free or unknown ones, and those that leave out what is charged (speech, sound, searches, writes
+// for an hour): all else is priced by one yes.
 const asks_of: Record<string, string> = {
   openai:
-    'gpt-image-1 gpt-image-1-mini gpt-image-1.5 gpt-image-2 gpt-realtime gpt-realtime-2 gpt-realtime-mini moderation gpt-image-1.5-2025-12-16 gpt-image-2-2026-04-21 gpt-realtime-2025-08-28 gpt-realtime-1.5 gpt-realtime-2.1 gpt-realtime-2.1-mini gpt-realtime-mini-2025-12-15 gpt-realtime-mini-2025-10-06',
+    'gpt-4o-audio-preview gpt-4o-mini-audio-preview gpt-4o-mini-tts gpt-4o-search-preview gpt-image-1 gpt-image-1-mini gpt-image-1.5 gpt-image-2 gpt-realtime gpt-realtime-2 gpt-realtime-mini moderation o3-deep-research o4-mini-deep-research gpt-4o-search-preview-2025-03-11 gpt-image-1.5-2025-12-16 gpt-image-2-2026-04-21 gpt-realtime-2025-08-28 gpt-realtime-1.5 gpt-realtime-2.1 gpt-realtime-2.1-mini gpt-realtime-mini-2025-12-15 gpt-realtime-mini-2025-10-06 o3-deep-research-2025-06-26 o4-mini-deep-research-2025-06-26',
   gemini:
-    'gemini-2.0-flash gemini-2.5-flash gemini-2.5-flash-lite gemini-3-flash-preview gemini-3.1-flash-lite gemini-3.6-flash gemini-3.7-flash gemini-3.8-flash gemma-3 gemma-3n gemma-4-26b-a4b-it gemma-4-31b-it gemini-2.5-flash-latest gemini-2.5-flash-preview-09-2025',
+    'claude-3-5-haiku claude-3-5-sonnet claude-3-7-sonnet claude-3-haiku claude-3-opus claude-4-opus claude-4-sonnet claude-fable-5 claude-fable-5-1 claude-opus-4-6 claude-opus-4-7 claude-opus-4-8 claude-opus-5 claude-opus-5-5 claude-sonnet-4-5 claude-sonnet-4-6 gemini-2.0-flash gemini-2.5-flash gemini-2.5-flash-lite gemini-3-flash-preview gemini-3.1-flash-lite gemini-3.6-flash gemini-3.7-flash gemini-3.8-flash gemma-3 gemma-3n gemma-4-26b-a4b-it gemma-4-31b-it claude-opus-4 claude-sonnet-4 anthropic/claude-sonnet-4 gemini-2.5-flash-latest gemini-2.5-flash-preview-09-2025',
   mistral:
     'devstral-small:free mistral-nemo:free mistral-ocr-2505 mistral-ocr-2512 mistral-ocr-4-0 mistral-ocr-4-1 mistral-ocr-latest mistral-small-24b-instruct-2501:free mistral-ocr-2505-completion mistral-ocr-2512-completion mistral-ocr-4-0-completion mistral-ocr-4 mistral-ocr-4-completion mistral-ocr-4-1-completion mistral-ocr-latest-completion',
 };

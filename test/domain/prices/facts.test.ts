@@ -91,10 +91,39 @@ test.each<[string, object, RegExp]>([
   });
 });
 
+const text = { input_cost_per_token: 1e-6, output_cost_per_token: 1e-5 };
+const writes = { ...text, cache_creation_input_token_cost: 1.25e-6 };
+
+test.each<[string, object, RegExp]>([
+  ['acme-tts-1', text, /^per_minute or per_1m_characters is not listed: speech/],
+  ['speech-2', { ...text, output_cost_per_audio_token: 1e-5 }, /^per_minute or .* not listed/],
+  ['gpt-4o-audio-preview', text, /sound would be charged as text$/],
+  ['a-realtime-b', text, /sound would be charged as text$/],
+  ['gpt-4o-search-preview-2025-03-11', text, /its searches would cost nothing$/],
+  ['o3-deep-research', text, /its searches would cost nothing$/],
+  ['sonar', text, /its searches would cost nothing$/],
+  ['claude-opus-9', writes, /^cache_write_1h_per_1m is not listed: writes for an hour/],
+])('a new price of %s without what its provider charges for asks', async (model, entry, why) => {
+  const row = (await prices.rowsOf({ [model]: entry }))[model];
+  expect(row?.group).toBe('asks');
+  expect(row?.doubts.filter((doubt) => why.test(doubt))).toHaveLength(1);
+});
+
+test.each<[string, object]>([
+  ['gemini-9-flash-tts', text],
+  ['gpt-4o-audio-preview', { ...text, input_cost_per_audio_token: 4e-5 }],
+  ['audiobook', text],
+  ['gpt-9', writes],
+  ['claude-opus-9', { ...writes, cache_creation_input_token_cost_above_1hr: 2e-6 }],
+])('a new price of %s that leaves nothing out does not ask', async (model, entry) => {
+  const row = (await prices.rowsOf({ [model]: entry }))[model];
+  expect(row).toMatchObject({ group: 'new', doubts: [] });
+});
+
 test('a new price of a model that gives out no text, or that is charged otherwise, does not ask', async () => {
   const rows = await prices.rowsOf({
     'text-embedding-9': { input_cost_per_token: 1e-6, output_cost_per_token: 0 },
-    speech: { input_cost_per_token: 1e-6, output_cost_per_audio_token: 1e-5 },
+    voice: { input_cost_per_token: 1e-6, output_cost_per_audio_token: 1e-5 },
     minutes: { input_cost_per_second: 1e-4 },
   });
   for (const row of Object.values(rows)) expect(row).toMatchObject({ group: 'new', doubts: [] });

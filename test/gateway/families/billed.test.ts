@@ -132,7 +132,7 @@ test.each<[Wire, object]>([
     { plugins: [], background: false, deferred: false, speed: 'standard', enable_search: false },
   ],
   ['chat', { models: null, service_tier: null, web_search_options: null, tools: null }],
-  ['chat', { search_parameters: { mode: 'off' }, modalities: ['text', 'audio'] }],
+  ['chat', { search_parameters: { mode: 'off' }, modalities: ['text'] }],
   ['chat', { tools: [{ type: 'function' }, { type: 'custom' }, { function: { name: 'x' } }] }],
   ['responses', { tools: [{ type: 'mcp' }, { type: 'computer_use_preview' }, { type: 'shell' }] }],
   ['responses', { tools: [{ type: 'shell', environment: { type: 'local' } }], input: 'Hi' }],
@@ -180,6 +180,7 @@ test.each<[Wire, object, object]>([
     { modalities: ['image'], n: 3, best_of: 2 },
     one('modalities', 'image_output_per_1m', { image_output_tokens: 3 * PICTURE_TOKENS }),
   ],
+  ['chat', { modalities: ['text', 'audio'] }, one('modalities', 'audio_output_per_1m', {})],
   ['chat', { modalities: ['video'] }, one('modalities', 'video_output_per_1m', {})],
   [
     'responses',
