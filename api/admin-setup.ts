@@ -42,6 +42,8 @@ const clients: Record<string, Client> = {
     lines: ({ gateway, model, project }) => [
       `model = "${model}"`,
       'model_provider = "svc"',
+      '# By itself Codex asks for searches in each call, which a price without per_web_search refuses.',
+      'web_search = "disabled"',
       '',
       '[model_providers.svc]',
       'name = "Gateway"',
