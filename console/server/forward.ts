@@ -28,6 +28,7 @@ const answered = [
   'content-range',
   'accept-ranges',
   'etag',
+  'idempotent-replayed',
   'retry-after',
   'x-should-retry',
   'x-ratelimit-limit',

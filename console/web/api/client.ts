@@ -26,6 +26,8 @@ export class Refusal extends Error {
   readonly param: string | null;
   readonly request_id: string | null;
   readonly retry_after_s: number | null;
+  /** It is what an earlier try under the same Idempotency-Key was refused with. */
+  readonly is_replayed: boolean;
   readonly details: Record<string, unknown>;
 
   constructor(status: number, said: Record<string, unknown>, headers?: Headers) {
@@ -38,6 +40,7 @@ export class Refusal extends Error {
     this.request_id = typeof said.request_id === 'string' ? said.request_id : null;
     const after = Number(headers?.get('retry-after'));
     this.retry_after_s = Number.isFinite(after) && after > 0 ? after : null;
+    this.is_replayed = headers?.get('idempotent-replayed') === 'true';
     this.details = error as Record<string, unknown>;
   }
 }

@@ -56,33 +56,3 @@ export function leave(path: string): void {
     predicate: ({ queryKey, state }) => queryKey[0] === path && state.data !== undefined,
   });
 }
-
-/** A new key for an intent: made when a form opens, kept until it is done. */
-export function intentKey(): string {
-  return crypto.randomUUID();
-}
-
-/**
- * What a refused change says to the person: the server's words, unless an earlier try under the
- * same key said something else and may have been done.
- */
-export function refusedText(refusal: unknown): string {
-  if (!(refusal instanceof Refusal)) return 'This is a fault of the console.';
-  return isReused(refusal)
-    ? 'The first try may have gone through, with what stood here then. Look before you do it again.'
-    : refusal.message;
-}
-
-/**
- * True if a refusal says that the thing was not done: the next try is another intent. An answer
- * that was lost says nothing, nor does one that the first try of this intent gave.
- */
-export function isOther(refusal: unknown): boolean {
-  if (!(refusal instanceof Refusal) || isReused(refusal)) return false;
-  return refusal.status >= 400 && refusal.status < 500;
-}
-
-/** True if the key of this intent was used for something else, whose answer was lost. */
-export function isReused(refusal: unknown): boolean {
-  return refusal instanceof Refusal && refusal.code === 'idempotency_key_reused';
-}

@@ -1,7 +1,7 @@
 import { Alert, Button, Group, Stack } from '@mantine/core';
 import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import { Refusal } from '../api/client';
-import { intentKey, isOther, refusedText } from '../api/queries';
+import { intentAfter, newIntent, refusedText } from '../api/intents';
 import { Dialog } from './dialog';
 
 /**
@@ -34,12 +34,12 @@ export function FormModal({
   /** Or what makes them, of the words that such a field is refused with. */
   children?: ReactNode | ((refusedAt: (field: string) => string | undefined) => ReactNode);
 }) {
-  const key = useRef('');
+  const intent = useRef(newIntent());
   const [is_busy, setBusy] = useState(false);
   const [error, setError] = useState<{ text: string; field?: string | undefined }>();
   useEffect(() => {
     if (!opened) return;
-    key.current = intentKey();
+    intent.current = newIntent();
     setError(undefined);
   }, [opened]);
   const run = async (event: FormEvent) => {
@@ -48,11 +48,11 @@ export function FormModal({
     setBusy(true);
     setError(undefined);
     try {
-      await submit(key.current);
+      await submit(intent.current.key);
     } catch (refusal) {
       const param = refusal instanceof Refusal ? refusal.param : null;
       setError({ text: refusedText(refusal), field: fields.find((field) => field === param) });
-      if (isOther(refusal)) key.current = intentKey();
+      intent.current = intentAfter(intent.current, refusal);
     } finally {
       setBusy(false);
     }

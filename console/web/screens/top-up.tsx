@@ -2,7 +2,8 @@ import { Alert, Button, Group, Select, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { type Answer, call } from '../api/client';
-import { intentKey, isOther, isReused, reading, refresh } from '../api/queries';
+import { intentAfter, isReused, newIntent } from '../api/intents';
+import { reading, refresh } from '../api/queries';
 import { roundedUp } from '../base/decimals';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
@@ -137,7 +138,7 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
   const [target, setTarget] = useState(targets[0]?.value ?? null);
   const [problem, setProblem] = useState<string>();
   const [is_busy, setBusy] = useState(false);
-  const key = useRef(intentKey());
+  const intent = useRef(newIntent());
   const [team_id, setTeam] = useState<string | null>(null);
   const owner = ownerOf(target, team_id);
   const typed = typedNumber(amount);
@@ -153,9 +154,9 @@ function Checkout({ settings, me }: { settings: Settings; me: Me }) {
     setBusy(true);
     setProblem(undefined);
     try {
-      location.assign(await begin(typed, owner ?? '', key.current));
+      location.assign(await begin(typed, owner ?? '', intent.current.key));
     } catch (refusal) {
-      if (isOther(refusal) || isReused(refusal)) key.current = intentKey();
+      intent.current = isReused(refusal) ? newIntent() : intentAfter(intent.current, refusal);
       setProblem(
         isReused(refusal)
           ? 'The first try may have begun a checkout, of the amount that stood here then: it is under Payments. Press again to begin another one.'

@@ -1,7 +1,7 @@
 import { Button, Code, CopyButton, Group, Stack, Text } from '@mantine/core';
 import { useRef, useState } from 'react';
 import { call } from '../api/client';
-import { intentKey } from '../api/queries';
+import { newIntent } from '../api/intents';
 import { addresses } from '../base/addresses';
 import { act } from '../parts/act';
 
@@ -28,7 +28,7 @@ export function startLines(token: string, { config, variable }: FirstGateway): s
 export function GatewayStart({ gateway }: { gateway: FirstGateway | undefined }) {
   const [token, setToken] = useState<string>();
   const [is_busy, setBusy] = useState(false);
-  const intent = useRef(intentKey());
+  const intent = useRef(newIntent());
   const make = () =>
     act(async () => {
       setBusy(true);
@@ -36,7 +36,7 @@ export function GatewayStart({ gateway }: { gateway: FirstGateway | undefined })
         const name = `gateway ${new Date().toISOString()}`;
         const { key } = await call('POST /api/setup/gateway-keys', {
           body: { name, token_type: 'access' },
-          idempotency_key: intent.current,
+          idempotency_key: intent.current.key,
         });
         setToken(key);
       } finally {

@@ -1,6 +1,6 @@
 import { Button, Group, Stack } from '@mantine/core';
 import { type FormEvent, type ReactNode, useRef, useState } from 'react';
-import { intentKey, isOther, isReused } from '../api/queries';
+import { intentAfter, isReused, newIntent } from '../api/intents';
 import { act } from '../parts/act';
 
 export interface Step {
@@ -20,7 +20,7 @@ export function StepForm({
   submit: (idempotency_key: string) => Promise<unknown>;
   children: ReactNode;
 }) {
-  const key = useRef(intentKey());
+  const intent = useRef(newIntent());
   const [is_busy, setBusy] = useState(false);
   const run = async (event: FormEvent) => {
     event.preventDefault();
@@ -28,12 +28,12 @@ export function StepForm({
     setBusy(true);
     await act(async () => {
       try {
-        await submit(key.current);
+        await submit(intent.current.key);
       } catch (refusal) {
-        if (isOther(refusal) || isReused(refusal)) key.current = intentKey();
+        intent.current = isReused(refusal) ? newIntent() : intentAfter(intent.current, refusal);
         throw refusal;
       }
-      key.current = intentKey();
+      intent.current = newIntent();
       onDone();
     });
     setBusy(false);
