@@ -7,7 +7,8 @@ import { Dialog } from './dialog';
 /**
  * A dialog that changes something. Its Idempotency-Key is made when it opens and kept until it
  * closes, so that a double click or a second try does the thing once. A refusal is shown inside it,
- * at its field if the dialog has that, and nothing that was typed is lost.
+ * at its field if the dialog has that, and nothing that was typed is lost. While it is sending it
+ * does not close: what it does goes on, and its end would be told in the next dialog.
  */
 export function FormModal({
   title,
@@ -59,7 +60,7 @@ export function FormModal({
   };
   const refusedAt = (field: string) => (error?.field === field ? error.text : undefined);
   return (
-    <Dialog opened={opened} onClose={onClose} title={title}>
+    <Dialog opened={opened} onClose={onClose} title={title} is_closable={!is_busy}>
       <form onSubmit={(event) => void run(event)}>
         <Stack gap="sm">
           {typeof children === 'function' ? children(refusedAt) : children}
@@ -69,7 +70,7 @@ export function FormModal({
             </Alert>
           )}
           <Group justify="flex-end">
-            <Button variant="default" onClick={onClose}>
+            <Button variant="default" onClick={onClose} disabled={is_busy}>
               Cancel
             </Button>
             <Button

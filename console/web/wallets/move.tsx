@@ -13,9 +13,9 @@ import type { WalletRow } from './words';
 export type Move = 'credit' | 'allocate' | 'reclaim';
 
 const words = {
-  credit: { title: 'Credit', label: 'Credit', done: 'was credited' },
-  allocate: { title: 'Give money to', label: 'Give', done: 'was given' },
-  reclaim: { title: 'Take money back from', label: 'Take back', done: 'was taken back' },
+  credit: { title: 'Credit', label: 'Credit', done: 'was credited to' },
+  allocate: { title: 'Give money to', label: 'Give', done: 'was given to' },
+  reclaim: { title: 'Take money back from', label: 'Take back', done: 'was taken back from' },
 } as const;
 
 /**
@@ -49,7 +49,8 @@ export function MoveDialog({
     if (move === undefined) return;
     await send(move, wallet, { amount: moved, note }, idempotency_key);
     void refresh('/api/wallets', '/api/tickets', '/api/me');
-    notifications.show({ message: `${moneyText(moved, wallet.currency)} ${done}.` });
+    const sum = moneyText(moved, wallet.currency);
+    notifications.show({ message: `${sum} ${done} ${wallet.owner_name}.` });
     onClose();
   };
   return (

@@ -70,3 +70,30 @@ test.each([
   expect(balance).toBe(399);
   await context.close();
 });
+
+test('a dialog that is sending is not closed, and what it did names its wallet', async () => {
+  const { page, context } = await atWallets('Senders', 'First of two', 'Second of two');
+  const { dialog, give } = await giving(page, 'First of two', '2');
+  let goOn = () => {};
+  const held = new Promise<void>((resolve) => {
+    goOn = resolve;
+  });
+  await page.route(ALLOCATE, async (route) => {
+    await held;
+    await route.continue();
+  });
+  const sent = page.waitForRequest(ALLOCATE);
+  await give.click();
+  await sent;
+  await page.keyboard.press('Escape');
+  expect(await dialog.getByRole('button', { name: 'Cancel' }).isDisabled()).toBe(true);
+  expect(await dialog.getByRole('button', { name: 'Close' }).count()).toBe(0);
+  expect(await dialog.isVisible()).toBe(true);
+  goOn();
+  await page.getByText('$2.00 was given to First of two.').waitFor();
+  await dialog.waitFor({ state: 'detached' });
+  const next = await giving(page, 'Second of two', '3');
+  await page.keyboard.press('Escape');
+  await next.dialog.waitFor({ state: 'detached' });
+  await context.close();
+});

@@ -162,7 +162,7 @@ test('money moves between wallets, whose balances after it stand there before an
   const shown = new Intl.NumberFormat('en-US', { style: 'currency', currency: 'USD' });
   await after.getByText(shown.format(Number(cents) / 100), { exact: true }).waitFor();
   await page.getByRole('dialog').getByRole('button', { name: 'Give' }).click();
-  await page.getByText('$1.25 was given.', { exact: true }).waitFor();
+  await page.getByText('$1.25 was given to Savings.', { exact: true }).waitFor();
   expect((await bank()).balance).toBeCloseTo(before.balance - 1.25, 9);
   await page.getByRole('link', { name: 'Savings' }).click();
   await page.getByRole('cell', { name: '+$1.25' }).first().waitFor();
