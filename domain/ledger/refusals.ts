@@ -117,7 +117,7 @@ export const refusals: Record<string, Refusal> = {
   insufficient_balance: {
     code: 'insufficient_balance',
     message:
-      'No wallet covers the estimated cost. Top up by the shortfall of the cost ticket, or ask for its approval.',
+      'No wallet covers the estimated cost. Top up one of the wallets of the cost ticket by its own shortfall, or ask for approval.',
     verdict_message:
       'The wallet that pays for this approval does not cover what is missing. Top it up first.',
   },

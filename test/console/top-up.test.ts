@@ -1,4 +1,9 @@
-import { firstAmount, leftWords, wentOnWords } from '../../console/web/payments/top-up';
+import {
+  firstAmount,
+  leftWords,
+  missingInBank,
+  wentOnWords,
+} from '../../console/web/payments/top-up';
 import { statuses } from '../../console/web/payments/words';
 
 const offer = { min: 5, max: 1_000, offered: [10, 25], digits: 2 };
@@ -53,4 +58,13 @@ test('a buyer reads how many calls went on since the payment was begun', () => {
     'At least 2 calls that waited went on.',
   );
   expect(wentOnWords(tickets.slice(1), told)).toBe('');
+});
+
+test('a top-up of the organization brings what its own wallet lacks', () => {
+  const wallets = [
+    { owner_type: 'team', shortfall: 2 },
+    { owner_type: 'organization', shortfall: 10 },
+  ];
+  expect(missingInBank({ shortfall: 2, wallets })).toBe(10);
+  expect(missingInBank({ shortfall: 2 })).toBe(2);
 });

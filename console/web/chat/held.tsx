@@ -13,6 +13,7 @@ import { inputDigits, Money, moneyText } from '../parts/money';
 import { Countdown, Time } from '../parts/time';
 import { rememberCheckout } from '../payments/checkouts';
 import { obstacle } from '../payments/obstacle';
+import { missingInBank } from '../payments/top-up';
 import type { LeftTicket } from './conversation';
 import type { HeldTicket } from './message';
 
@@ -27,9 +28,10 @@ export function Held({ ticket, onStop }: { ticket: HeldTicket; onStop: () => voi
       <Text size="sm">
         It may cost up to{' '}
         <Money amount={ticket.estimated_cost} currency={ticket.currency} is_most />;{' '}
-        <Money amount={ticket.shortfall} currency={ticket.currency} fw={700} is_most /> are missing.
-        Whoever decides has been told. It is answered here as soon as it is paid or approved. Its
-        ticket ends <Countdown until={ticket.expires_at} now_ms={serverNow} />
+        <Money amount={missingInBank(ticket)} currency={ticket.currency} fw={700} is_most /> are
+        missing in your organization's wallet. Whoever decides has been told. It is answered here as
+        soon as it is paid or approved. Its ticket ends{' '}
+        <Countdown until={ticket.expires_at} now_ms={serverNow} />
       </Text>
       <Group mt="sm" gap="xs">
         <Loader size="xs" aria-label="Waiting" />
@@ -110,7 +112,8 @@ function TopUpHere({
   onClose: () => void;
   ticket: HeldTicket;
 }) {
-  const { currency, shortfall } = ticket;
+  const { currency } = ticket;
+  const shortfall = missingInBank(ticket);
   const { data: settings } = useQuery(reading('GET /api/chat/payments/options'));
   const [amount, setAmount] = useState<number | string>('');
   const typed = typedNumber(amount);

@@ -21,7 +21,9 @@ export interface Ending {
 export interface HeldTicket {
   id: string;
   estimated_cost: number;
+  /** Of the fullest of its wallets. */
   shortfall: number;
+  wallets?: { owner_type: string; shortfall: number }[];
   currency: string;
   expires_at: string;
 }

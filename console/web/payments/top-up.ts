@@ -36,6 +36,19 @@ export function leftWords(status: Status): { title: string; text: string } {
   return { title: 'This checkout was paid', text: means };
 }
 
+interface Short {
+  shortfall: number;
+  wallets?: readonly { owner_type: string; shortfall: number }[];
+}
+
+/**
+ * What a top-up of the organization must bring to a call that waits. The ticket's own shortfall is
+ * that of the fullest wallet, which may be another one; a single wallet pays for a call.
+ */
+export function missingInBank({ shortfall, wallets = [] }: Short): number {
+  return wallets.find(({ owner_type }) => owner_type === 'organization')?.shortfall ?? shortfall;
+}
+
 interface Waited {
   resolved_at: string | null;
 }

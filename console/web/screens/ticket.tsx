@@ -12,6 +12,7 @@ import { Name, PersonName } from '../parts/names';
 import { Page } from '../parts/page';
 import { Failure, Loading } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
+import { missingInBank } from '../payments/top-up';
 import { ledTeams, type Me, may, useMe } from '../session/me';
 import { ApproveDialog, BudgetAlerts, DenyDialog } from '../tickets/decide';
 import { type CostTicket, ownerWords, TicketState } from '../tickets/words';
@@ -33,6 +34,7 @@ export function Ticket() {
     );
   if (data === undefined) return <Loading />;
   const may_decide = data.status === 'open' && decides(me, data);
+  const missing = missingInBank(data);
   const close = () => setDialog(undefined);
   return (
     <Page
@@ -45,12 +47,8 @@ export function Ticket() {
             <Button variant="default" onClick={() => setDialog('deny')}>
               Deny
             </Button>
-            {data.shortfall > 0 && (
-              <LinkButton
-                variant="default"
-                to="/top-up"
-                search={{ amount: String(data.shortfall) }}
-              >
+            {missing > 0 && (
+              <LinkButton variant="default" to="/top-up" search={{ amount: String(missing) }}>
                 Top up this much
               </LinkButton>
             )}

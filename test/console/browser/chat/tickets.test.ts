@@ -1,6 +1,7 @@
 import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../../support/browser';
 import { visit } from '../../../support/console/visitor';
+import { until } from '../../../support/until';
 import { answers, focused, say } from './chatting';
 
 // What becomes of a chat's ticket that has paid already, or is not of this key: which of both is
@@ -49,7 +50,7 @@ test('a message that was paid just before it was stopped is charged, and sent ag
   await page.goto('/chat');
   await say(page, 'Now or never');
   // At most is never less than it may be.
-  await page.getByText('It may cost up to $0.02; $0.00124 are missing.').waitFor();
+  await page.getByText('It may cost up to $0.02; $0.00124 are missing').waitFor();
   await page.getByRole('button', { name: 'Do not wait' }).click();
   await page.getByText('Nothing was charged so far.').waitFor();
   expect(await focused(page)).toBe('TEXTAREA');
@@ -96,6 +97,28 @@ test.each([
     await context.close();
   },
 );
+
+test('a top-up for a message that waits buys what the wallet lacks that it fills', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  const ticket = held('ticket_3');
+  Object.assign((ticket.json.error as unknown as { cost_ticket: object }).cost_ticket, {
+    shortfall: 12,
+    wallets: [
+      { wallet_id: 'wal_1', owner_type: 'team', balance: 8, shortfall: 12 },
+      { wallet_id: 'wal_2', owner_type: 'organization', balance: -25, shortfall: 45 },
+    ],
+  });
+  await page.route(MESSAGES, async (route) => {
+    if (route.request().postDataJSON().ticket_id === undefined) await route.fulfill(ticket);
+  });
+  await page.goto('/chat');
+  await say(page, 'Into the right one');
+  await page.getByText(/\$45\.00 are missing in your organization's wallet/).waitFor();
+  await page.getByRole('button', { name: 'Top up' }).click();
+  const amount = page.getByRole('dialog').getByLabel('Amount in USD');
+  await until(async () => Number(await amount.inputValue()) === 45);
+  await context.close();
+});
 
 test('a checkout of the chat that was left is given up', async () => {
   const { page, context } = await visit(browser, { role: 'owner' });
