@@ -9,8 +9,11 @@ import { type ChatKey, type Session, signedOut } from './session';
 // The chat calls the gateway with a key of the person's own, which the API makes for the session
 // and the cookie holds sealed: no script reads it, and it is of no use once the session has ended.
 
-/** How long a call that no wallet covers waits here, before the page asks again. */
-const HOLD_MS = 300_000;
+/**
+ * How long a call that no wallet covers waits here, before the page asks again: proxies and
+ * browsers end a request that says nothing for a minute.
+ */
+const HOLD_MS = 50_000;
 const MESSAGES_MAX = 400;
 
 export interface ChatPlaces extends Forwarding {

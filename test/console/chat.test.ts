@@ -57,7 +57,7 @@ test('a message with a ticket waits, and says the same again', async () => {
   expect(second?.body).toBe(first?.body);
   expect(second?.headers).toMatchObject({
     'x-svc-cost-ticket': 'ticket_1',
-    'x-svc-hold-ms': '300000',
+    'x-svc-hold-ms': '50000',
   });
 });
 

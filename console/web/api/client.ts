@@ -136,9 +136,7 @@ async function answerOf(
   noteServerTime(answer.headers.get('date'));
   if (answer.ok) return answer;
   const said = (await answer.json().catch(() => ({}))) as Record<string, unknown>;
-  const refusal = new Refusal(answer.status, said, answer.headers);
-  for (const listener of listeners) listener(refusal, path);
-  throw refusal;
+  throw told(new Refusal(answer.status, said, answer.headers), path);
 }
 
 function unreachable(): Refusal {
@@ -149,6 +147,12 @@ function unreachable(): Refusal {
 
 type Listener = (refusal: Refusal, path: string) => void;
 const listeners = new Set<Listener>();
+
+/** Tells all who listen of a refusal; the same, to be thrown. */
+export function told(refusal: Refusal, path: string): Refusal {
+  for (const listener of listeners) listener(refusal, path);
+  return refusal;
+}
 
 /** Hears of every refusal, also of those that a screen shows; returns how to stop. */
 export function onRefusal(listener: Listener): () => void {

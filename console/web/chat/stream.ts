@@ -1,6 +1,8 @@
-import { ownHeaders, Refusal } from '../api/client';
+import { ownHeaders, Refusal, told } from '../api/client';
 import type { ChatMessage } from './message';
 import { refusalWords } from './words';
+
+const PATH = '/api/chat/messages';
 
 interface Chunk {
   choices?: { delta?: { content?: string | null }; finish_reason?: string | null }[];
@@ -23,7 +25,7 @@ export async function ask(
 ): Promise<ChatMessage> {
   const { model, ticket_id } = question;
   const messages = question.messages.map(({ role, content }) => ({ role, content }));
-  const answer = await fetch('/api/chat/messages', {
+  const answer = await fetch(PATH, {
     method: 'POST',
     headers: { ...ownHeaders(), 'content-type': 'application/json' },
     body: JSON.stringify({ model, messages, ticket_id }),
@@ -33,7 +35,10 @@ export async function ask(
     throw new Refusal(0, { error: { message: 'The console cannot be reached. Try again.' } });
   });
   if (!answer.ok || answer.body === null)
-    throw new Refusal(answer.status, await answer.json().catch(() => ({})), answer.headers);
+    throw told(
+      new Refusal(answer.status, await answer.json().catch(() => ({})), answer.headers),
+      PATH,
+    );
   const request_id = answer.headers.get('x-svc-request-id');
   const made: ChatMessage = { role: 'assistant', content: '', model, request_id };
   onGrowth({ ...made });

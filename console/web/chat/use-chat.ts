@@ -64,6 +64,9 @@ export function useChat(speaker: Speaker) {
     } catch (refusal) {
       if (signal.aborted) return;
       setProblem({ ...words.refusalWords(refusal), call_id: callOf(refusal) });
+      const { ticket } = latest.current;
+      if (ticket !== null && isStillGood(refusal))
+        change({ left: { ticket, question: questionOf(latest.current) } });
       giveBack();
     } finally {
       if (underway.current === mine) {
@@ -198,10 +201,10 @@ async function answerOf(
     try {
       return await ask(question, hear, signal);
     } catch (refusal) {
-      const short = ticketOf(refusal);
-      if (short === undefined || signal.aborted) throw refusal;
+      const short = ticketOf(refusal) ?? (isPassing(refusal, ticket) ? ticket : null);
+      if (short === null || signal.aborted) throw refusal;
       // The same call again, with its ticket: it waits, and goes on once there is money.
-      if (ticket !== null) await pause(signal);
+      if (ticket !== null) await pause(signal, pauseMs(refusal));
       change({ ticket: short });
       void refresh('/api/chat', '/api/tickets');
     }
@@ -214,14 +217,40 @@ function callOf(refusal: unknown): string | null {
   return has_begun ? refusal.request_id : null;
 }
 
-function ticketOf(refusal: unknown): HeldTicket | undefined {
-  if (!(refusal instanceof Refusal) || refusal.status !== 402) return undefined;
-  return refusal.details.cost_ticket as HeldTicket | undefined;
+/** What the ways to the gateway say, and it before it takes a call. */
+const passing = ['unreachable', 'unavailable', 'overloaded', 'rate_limit_exceeded'];
+
+/** True if a message that waits is to go on waiting: nobody said anything of its ticket. */
+function isPassing(refusal: unknown, ticket: HeldTicket | null): boolean {
+  if (!(refusal instanceof Refusal) || ticket === null) return false;
+  const has_passed = [0, 429, 502, 503, 504].includes(refusal.status);
+  const lives = Date.parse(ticket.expires_at) > serverNow();
+  return lives && has_passed && passing.includes(refusal.code);
 }
 
-function pause(signal: AbortSignal): Promise<void> {
+/** True if a refusal leaves the ticket of a message as it was, for when that is sent again. */
+function isStillGood(refusal: unknown): boolean {
+  if (!(refusal instanceof Refusal)) return true;
+  const { status, code } = refusal;
+  // A call that had begun has used its ticket; that of a session is of no use to the next one.
+  const has_begun = status >= 200 && status < 300;
+  const is_used = /^(ticket_|upstream_|provider_|output_)/.test(code);
+  return !has_begun && !is_used && status !== 401;
+}
+
+function pauseMs(refusal: unknown): number {
+  const named = refusal instanceof Refusal ? refusal.retry_after_s : null;
+  return Math.max(AGAIN_MS, (named ?? 0) * 1_000);
+}
+
+function ticketOf(refusal: unknown): HeldTicket | null {
+  if (!(refusal instanceof Refusal) || refusal.status !== 402) return null;
+  return (refusal.details.cost_ticket as HeldTicket | undefined) ?? null;
+}
+
+function pause(signal: AbortSignal, ms: number): Promise<void> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(resolve, AGAIN_MS);
+    const timer = setTimeout(resolve, ms);
     signal.addEventListener('abort', () => {
       clearTimeout(timer);
       reject(signal.reason);

@@ -98,6 +98,65 @@ test.each([
   },
 );
 
+test('a message that waits goes on though its connection breaks and its server is away, and is asked with its ticket', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  const asked: (string | undefined)[] = [];
+  await page.route(MESSAGES, (route) => {
+    asked.push(route.request().postDataJSON().ticket_id);
+    const answers = [
+      () => route.fulfill(held('ticket_4')),
+      () => route.abort('connectionreset'),
+      () => route.fulfill(refused(503, 'unavailable')),
+      () => route.fulfill({ status: 504, body: 'no JSON, of a proxy' }),
+      () => route.fulfill(refused(429, 'rate_limit_exceeded')),
+      () =>
+        route.fulfill({
+          contentType: 'text/event-stream',
+          body: 'data: {"choices":[{"delta":{"content":"Paid"}}]}\n\ndata: [DONE]\n\n',
+        }),
+    ];
+    return answers[asked.length - 1]?.();
+  });
+  await page.goto('/chat');
+  await say(page, 'Keep waiting');
+  await page.getByText('Your message waits for money').waitFor();
+  await answers(page).getByText('Paid', { exact: true }).waitFor();
+  expect(asked).toEqual([undefined, ...Array(5).fill('ticket_4')]);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
+test('a message that is refused while it waits uses its ticket when it is sent again', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  await page.route('**/api/tickets/ticket_5', (route) =>
+    route.fulfill({ json: { id: 'ticket_5', status: 'approved' } }),
+  );
+  await page.route(MESSAGES, (route) =>
+    route.fulfill(
+      route.request().postDataJSON().ticket_id === undefined
+        ? held('ticket_5')
+        : refused(403, 'model_not_allowed'),
+    ),
+  );
+  await page.goto('/chat');
+  await say(page, 'Not for now');
+  await page.getByText('You may not use this model').waitFor();
+  await page.getByText('You do not wait any more').waitFor();
+  const [ticket_id] = await Promise.all([nextTicket(page), say(page, 'Not for now')]);
+  expect(ticket_id).toBe('ticket_5');
+  await context.close();
+});
+
+test('a message whose session has ended brings the dialog that signs in again', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  await page.goto('/chat');
+  await page.getByRole('button', { name: 'New chat' }).waitFor();
+  await context.clearCookies();
+  await say(page, 'Who am I?');
+  await page.getByRole('dialog', { name: 'You are signed out' }).waitFor({ timeout: 5_000 });
+  await context.close();
+});
+
 test('a top-up for a message that waits buys what the wallet lacks that it fills', async () => {
   const { page, context } = await visit(browser, { role: 'owner' });
   const ticket = held('ticket_3');
