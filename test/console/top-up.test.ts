@@ -28,8 +28,19 @@ test('a page without offers begins with the least', () => {
   expect(firstAmount('1e30', { ...offer, offered: [] })).toBe(5);
 });
 
+const leftAs = (status: (typeof statuses)[number], more: object = {}) =>
+  leftWords({ status, error_code: null, refund_status: null, ...more });
+
+test('a buyer of whom another amount was taken is not told to pay again', () => {
+  const amiss = { error_code: 'amount_mismatch' };
+  expect(leftAs('failed', amiss).title).toBe('Your payment was taken, but not credited');
+  const back = { ...amiss, refund_status: 'succeeded' };
+  expect(leftAs('failed', back).title).toBe('The payment did not go through');
+  expect(leftAs('failed').title).toBe('The payment did not go through');
+});
+
 test('only of a checkout that was canceled a buyer reads that nothing was paid', () => {
-  const paid = statuses.filter((status) => leftWords(status).title === 'This checkout was paid');
+  const paid = statuses.filter((status) => leftAs(status).title === 'This checkout was paid');
   expect(paid).toEqual([
     'capturing',
     'captured',
@@ -38,9 +49,9 @@ test('only of a checkout that was canceled a buyer reads that nothing was paid',
     'completed',
     'refunded',
   ]);
-  const unpaid = statuses.filter((status) => leftWords(status).title.includes('nothing was paid'));
+  const unpaid = statuses.filter((status) => leftAs(status).title.includes('nothing was paid'));
   expect(unpaid).toEqual(['canceled']);
-  expect(leftWords('created').title).toBe('The checkout is still open');
+  expect(leftAs('created').title).toBe('The checkout is still open');
 });
 
 test('a buyer reads how many calls went on since the payment was begun', () => {

@@ -1,5 +1,5 @@
 import { roundedUp } from '../base/decimals';
-import { type Status, states } from './words';
+import { isTakenAmiss, type Payment, states, takenAmiss } from './words';
 
 interface Offer {
   min: number;
@@ -26,7 +26,12 @@ export function firstAmount(
 }
 
 /** What a buyer who comes back from a checkout without its return page is told. */
-export function leftWords(status: Status): { title: string; text: string } {
+export function leftWords(payment: Pick<Payment, 'status' | 'error_code' | 'refund_status'>): {
+  title: string;
+  text: string;
+} {
+  const { status } = payment;
+  if (isTakenAmiss(payment)) return takenAmiss;
   const { means } = states[status];
   if (status === 'canceled') return { title: 'The checkout was left: nothing was paid.', text: '' };
   if (status === 'created')

@@ -94,6 +94,23 @@ export function isToDecide({ status, error_code, resolution }: AdminPayment): bo
   return status === 'capturing' || status === 'captured';
 }
 
+/**
+ * True if the provider took another amount than was ordered: nothing is credited, and the buyer has
+ * paid. Once an operator has sent it back, that is over.
+ */
+export function isTakenAmiss(
+  payment: Pick<Payment, 'status' | 'error_code' | 'refund_status'>,
+): boolean {
+  const { status, error_code, refund_status } = payment;
+  return status === 'failed' && error_code === 'amount_mismatch' && refund_status !== 'succeeded';
+}
+
+/** What a buyer is told of such a payment: to pay again would be to pay twice. */
+export const takenAmiss = {
+  title: 'Your payment was taken, but not credited',
+  text: 'The provider took another amount than was ordered. An operator decides whether it is credited or sent back: do not pay again.',
+};
+
 /** True if there is credit of it that can go back to the buyer. */
 export function isRefundable(payment: Payment): boolean {
   const { status, credited_amount, refunded_amount, refund_status } = payment;

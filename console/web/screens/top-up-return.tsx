@@ -11,6 +11,7 @@ import { Page } from '../parts/page';
 import { Empty, Failure, Loading } from '../parts/states';
 import { checkoutOf, lastCheckout } from '../payments/checkouts';
 import { wentOnWords } from '../payments/top-up';
+import { isTakenAmiss, takenAmiss } from '../payments/words';
 import { may, useMe } from '../session/me';
 
 type Session = Answer<'GET /api/payments/sessions/:id'>;
@@ -112,6 +113,15 @@ function Outcome({ session }: { session: Session }) {
   const { user, org_id } = useMe();
   const { status, currency, credited_amount } = session;
   const is_held = user !== null && isHeld({ user_id: user.user_id, org_id });
+  if (isTakenAmiss(session))
+    return (
+      <Alert color="yellow" title={takenAmiss.title} role="status">
+        <Text>{takenAmiss.text}</Text>
+        <LinkButton to={`/payments/${session.id}`} mt="sm" variant="default">
+          See this payment
+        </LinkButton>
+      </Alert>
+    );
   if (status in ends)
     return (
       <Alert color="red" title={ends[status as keyof typeof ends]} role="status">

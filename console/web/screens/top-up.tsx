@@ -77,7 +77,7 @@ function LeftCheckout({ mark }: { mark: string }) {
       </Alert>
     );
   if (data === undefined) return null;
-  const { title, text } = leftWords(data.status);
+  const { title, text } = leftWords(data);
   return (
     <Alert color="yellow" title={title} role="status">
       {text} <AppLink to={`/payments/${id}`}>See this payment</AppLink>

@@ -97,3 +97,24 @@ test('a dialog that is sending is not closed, and what it did names its wallet',
   await next.dialog.waitFor({ state: 'detached' });
   await context.close();
 });
+
+test('a buyer of whom another amount was taken is not invited to pay again', async () => {
+  const { page, context } = await visit(browser, { role: 'billing_admin' });
+  const session = {
+    ...{ id: 'pay_amiss', user_id: null, provider: 'payment_provider_a', surface: 'console' },
+    ...{ amount: 25, currency: 'USD', status: 'failed', provider_order_id: 'order_amiss' },
+    ...{ provider_capture_id: 'cap', created_at: '2026-11-30T10:00:00.000Z', wallet_id: 'wal_1' },
+    ...{ target_wallet_owner_type: 'organization', target_wallet_owner_id: null },
+    ...{ credited_amount: 0, refunded_amount: 0, refund_status: null, late: false },
+    ...{ error_code: 'amount_mismatch', error_message: '24 USD were taken.' },
+  };
+  await page.route('**/api/payments/sessions?*', (route) =>
+    route.fulfill({ json: { sessions: [session], has_more: false, total: 1 } }),
+  );
+  await page.goto('/top-up/return?token=order_amiss');
+  await page.getByText('Your payment was taken, but not credited').waitFor();
+  const link = page.getByRole('link', { name: 'See this payment' });
+  expect(await link.getAttribute('href')).toBe('/payments/pay_amiss');
+  expect(await page.getByRole('link', { name: 'Try again' }).count()).toBe(0);
+  await context.close();
+});
