@@ -35,6 +35,7 @@ const answered = [
   'x-ratelimit-remaining',
   'x-ratelimit-reset',
   'x-svc-api-version',
+  'x-svc-truncated',
 ];
 
 export interface Forwarding {

@@ -93,6 +93,12 @@ test.each(['%2e%2e', '%2E', '.%2e'])(
   },
 );
 
+test('what an answer says of itself beside its body reaches the page', async () => {
+  const { headers } = await web.ask('GET', '/api/spend/top/csv?by=tag', { cookie });
+  expect(headers.get('x-svc-truncated')).toBe('true');
+  expect(headers.get('idempotent-replayed')).toBe('true');
+});
+
 test('a method that no row has is answered here', async () => {
   for (const [method, path] of [
     ['PUT', '/api/tickets'],

@@ -103,14 +103,23 @@ export async function send(method: string, path: string, sent: Sent = {}): Promi
   return (await answer.json().catch(() => ({}))) as Record<string, unknown>;
 }
 
-/** A file of the server, by its name there, whole. Throws a Refusal. */
-export async function fileOf(path: string): Promise<{ name: string; data: Blob }> {
+/** A file of the server, by its name there. */
+interface ServerFile {
+  name: string;
+  data: Blob;
+  /** It leaves out what cost least. */
+  is_truncated: boolean;
+}
+
+/** A file of the server, read whole. Throws a Refusal. */
+export async function fileOf(path: string): Promise<ServerFile> {
   const answer = await answerOf('GET', path, {});
   const named = /filename="([^"]+)"/.exec(answer.headers.get('content-disposition') ?? '');
   const data = await answer.blob().catch(() => {
     throw unreachable();
   });
-  return { name: named?.[1] ?? 'file', data };
+  const is_truncated = answer.headers.get('x-svc-truncated') === 'true';
+  return { name: named?.[1] ?? 'file', data, is_truncated };
 }
 
 async function answerOf(

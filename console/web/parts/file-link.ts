@@ -1,3 +1,4 @@
+import { notifications } from '@mantine/notifications';
 import type { MouseEvent } from 'react';
 import { fileOf } from '../api/client';
 import { act } from './act';
@@ -13,13 +14,19 @@ export function saveFile(name: string, data: Blob): void {
  * What a link to a file of the server does when it is pressed. The page reads the file itself: it
  * says what it shows, and a refusal is told there and takes nobody out of the console.
  */
-export function keepFile(event: MouseEvent<HTMLAnchorElement>): void {
+export function keepFile(
+  event: MouseEvent<HTMLAnchorElement>,
+  /** What a file that is not whole leaves out. */
+  left_out: string,
+): void {
   const { href } = event.currentTarget;
   if (!isPlain(event)) return;
   event.preventDefault();
   void act(async () => {
-    const { name, data } = await fileOf(href);
+    const { name, data, is_truncated } = await fileOf(href);
     saveFile(name, data);
+    if (is_truncated)
+      notifications.show({ title: `${name} is not whole`, message: left_out, autoClose: false });
   });
 }
 

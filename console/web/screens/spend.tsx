@@ -122,7 +122,7 @@ function Files({ asked, by, interval }: { asked: Asked; by: Dimension; interval:
       <Button
         component="a"
         href={`/api/spend/top/csv${ranking}`}
-        onClick={keepFile}
+        onClick={(event) => keepFile(event, leftOut(by))}
         variant="default"
         size="xs"
       >
@@ -131,7 +131,7 @@ function Files({ asked, by, interval }: { asked: Asked; by: Dimension; interval:
       <Button
         component="a"
         href={`/api/spend/csv${buckets}`}
-        onClick={keepFile}
+        onClick={(event) => keepFile(event, leftOut(by))}
         variant="default"
         size="xs"
       >
@@ -144,6 +144,13 @@ function Files({ asked, by, interval }: { asked: Asked; by: Dimension; interval:
 /** The server groups calls by session only within one session. */
 function groupedBy(asked: Asked, by: Dimension): { group_by?: string } {
   return by === 'session' && asked?.session_id === undefined ? {} : { group_by: by };
+}
+
+/** What a file has that leaves groups out. */
+function leftOut(by: Dimension): string {
+  return by === 'tag'
+    ? 'It has the tags that cost most. Narrow the period or the filters for the rest.'
+    : 'It has those that cost most, each by itself; its line "others" is the rest.';
 }
 
 function Totals({ now, earlier }: { now: Top; earlier: Top | undefined }) {
@@ -268,6 +275,12 @@ function Chart({
         <Text size="sm" c="dimmed">
           A call with several tags counts under each of them, so bars of tags may be higher than all
           calls together.
+        </Text>
+      )}
+      {by === 'tag' && grouped.data.truncated && (
+        <Text size="sm">
+          There are more tags than fit: the chart has those that cost most. Narrow the period or the
+          filters for the rest.
         </Text>
       )}
     </Stale>

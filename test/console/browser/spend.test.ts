@@ -73,6 +73,34 @@ test('spend is grouped, compared, narrowed by a click, and kept as a file of the
   await context.close();
 });
 
+test('a chart and a file that leave tags out say so', async () => {
+  await makeCall(org, 'Tagged', 'one-of-many');
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  // So many tags are more than a test makes: the API says of a few that they are not all.
+  await page.addInitScript(`(() => {
+    const real = window.fetch;
+    window.fetch = async (...given) => {
+      const answer = await real(...given);
+      if (!/\\/api\\/spend\\?.*group_by=tag/.test(String(given[0]))) return answer;
+      return new Response(JSON.stringify({ ...(await answer.json()), truncated: true }), answer);
+    };
+  })()`);
+  await page.goto('/spend?by=tag');
+  await page.getByText('There are more tags than fit').waitFor();
+  const csv = { 'content-type': 'text/csv', 'content-disposition': 'filename="spend.csv"' };
+  const is_cut = { 'x-svc-truncated': 'true' };
+  await page.route('**/api/spend/top/csv*', (route) =>
+    route.fulfill({ body: 'tag', headers: { ...csv, ...is_cut } }),
+  );
+  await page.getByRole('link', { name: 'Ranking as CSV' }).click();
+  await page.getByText('spend.csv is not whole').waitFor();
+  await page.getByText('It has the tags that cost most.').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 async function textOf(stream: AsyncIterable<Buffer>): Promise<string> {
   const parts: Buffer[] = [];
   for await (const part of stream) parts.push(part);

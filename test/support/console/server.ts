@@ -143,6 +143,8 @@ export async function startListener(version = '1.5.0') {
     }
     res.setHeader('content-type', 'application/json');
     res.setHeader('set-cookie', 'of-the-api=1');
+    res.setHeader('idempotent-replayed', 'true');
+    res.setHeader('x-svc-truncated', 'true');
     if (method === 'POST' && url === '/v1/sessions') res.statusCode = 201;
     // A file that is in a bucket.
     if (/files(\/|%2F)302$/.test(url)) {
