@@ -22,7 +22,7 @@ import { Empty, Failure, Loading } from '../parts/states';
 import { Countdown, Time } from '../parts/time';
 import { movesMoneyOf, TeamPeople } from '../people/team-people';
 import type { Team } from '../people/words';
-import { may, useMe } from '../session/me';
+import { may, PageOrg, useMe } from '../session/me';
 import { useThreshold } from '../session/rules';
 import { entryTypes, Ledger } from '../wallets/ledger';
 import { ThresholdButton } from '../wallets/threshold';
@@ -43,12 +43,12 @@ const shape = {
 export function Wallet() {
   const { id = '' } = useParams({ strict: false }) as { id?: string };
   const [filters, set] = useFilters(shape);
-  const threshold = useThreshold();
   const bills = may(useMe(), 'org:billing');
   const { data, error, refetch } = useQuery({
     ...reading('GET /api/wallets/:id', { names: { id } }),
     refetchInterval: 30_000,
   });
+  const threshold = useThreshold(data?.owner_org_id ?? null);
   const team = useTeam(data?.owner_team_id ?? null);
   if (error && data === undefined)
     return (
@@ -58,47 +58,53 @@ export function Wallet() {
     );
   if (data === undefined) return <Loading />;
   return (
-    <Page
-      title={`Wallet of ${data.owner_name}`}
-      about={<CopyId value={id} />}
-      actions={bills && <ThresholdButton wallet={data} threshold_of_all={threshold} />}
-    >
-      <Group gap="xl" align="flex-start">
-        <Stack gap={0}>
-          <span>Can be spent</span>
-          <Money amount={data.balance} currency={data.currency} size="1.75rem" fw={700} />
-        </Stack>
-        <Stack gap={0}>
-          <span>Held for calls</span>
-          <Money amount={data.reserved} currency={data.currency} size="1.75rem" />
-        </Stack>
-        <State {...standing(data, threshold)} />
-      </Group>
-      <Tabs
-        value={filters.tab ?? 'ledger'}
-        onChange={(tab) => set({ tab: (tab ?? 'ledger') as 'ledger' })}
-        keepMounted={false}
+    <PageOrg value={data.owner_org_id}>
+      <Page
+        title={`Wallet of ${data.owner_name}`}
+        about={<CopyId value={id} />}
+        actions={bills && <ThresholdButton wallet={data} threshold_of_all={threshold} />}
       >
-        <Tabs.List>
-          <Tabs.Tab value="ledger">Ledger</Tabs.Tab>
-          {bills && <Tabs.Tab value="holds">Open holds</Tabs.Tab>}
-          {team && <Tabs.Tab value="members">Give and take back</Tabs.Tab>}
-        </Tabs.List>
-        <Tabs.Panel value="ledger" pt="md">
-          <Ledger id={id} currency={data.currency} filters={filters} set={set} />
-        </Tabs.Panel>
-        <Tabs.Panel value="holds" pt="md">
-          {bills ? (
-            <Holds id={id} filters={filters} set={set} />
-          ) : (
-            <NotSeen rights={['org:billing']} />
-          )}
-        </Tabs.Panel>
-        <Tabs.Panel value="members" pt="md">
-          {team ? <TeamPeople team={team} /> : <Text>This is the wallet of no team of yours.</Text>}
-        </Tabs.Panel>
-      </Tabs>
-    </Page>
+        <Group gap="xl" align="flex-start">
+          <Stack gap={0}>
+            <span>Can be spent</span>
+            <Money amount={data.balance} currency={data.currency} size="1.75rem" fw={700} />
+          </Stack>
+          <Stack gap={0}>
+            <span>Held for calls</span>
+            <Money amount={data.reserved} currency={data.currency} size="1.75rem" />
+          </Stack>
+          <State {...standing(data, threshold)} />
+        </Group>
+        <Tabs
+          value={filters.tab ?? 'ledger'}
+          onChange={(tab) => set({ tab: (tab ?? 'ledger') as 'ledger' })}
+          keepMounted={false}
+        >
+          <Tabs.List>
+            <Tabs.Tab value="ledger">Ledger</Tabs.Tab>
+            {bills && <Tabs.Tab value="holds">Open holds</Tabs.Tab>}
+            {team && <Tabs.Tab value="members">Give and take back</Tabs.Tab>}
+          </Tabs.List>
+          <Tabs.Panel value="ledger" pt="md">
+            <Ledger id={id} currency={data.currency} filters={filters} set={set} />
+          </Tabs.Panel>
+          <Tabs.Panel value="holds" pt="md">
+            {bills ? (
+              <Holds id={id} filters={filters} set={set} />
+            ) : (
+              <NotSeen rights={['org:billing']} />
+            )}
+          </Tabs.Panel>
+          <Tabs.Panel value="members" pt="md">
+            {team ? (
+              <TeamPeople team={team} />
+            ) : (
+              <Text>This is the wallet of no team of yours.</Text>
+            )}
+          </Tabs.Panel>
+        </Tabs>
+      </Page>
+    </PageOrg>
   );
 }
 

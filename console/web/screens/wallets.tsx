@@ -39,7 +39,7 @@ export function Wallets() {
   const navigate = useNavigate();
   const bills = may(me, 'org:billing');
   const bank = useBank();
-  const threshold = useThreshold();
+  const threshold = useThreshold(me.acting_org);
   const { may_credit } = useCredits();
   const { q, status, owner_type, cursor = 'first' } = filters;
   const is_list = (q ?? status ?? owner_type) !== undefined;

@@ -1,4 +1,5 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
+import { createContext, useContext } from 'react';
 import { type Answer, call, send } from '../api/client';
 import { reading } from '../api/queries';
 import { isKnownZone } from '../base/days';
@@ -88,13 +89,17 @@ export function useZone(): string {
   return isKnownZone(zone) ? zone : 'UTC';
 }
 
+/** Whose the page is that an operator opened by its address, if not of where they act. */
+export const PageOrg = createContext<string | null>(null);
+
 /**
  * The zone in which the organization reports. Its members are told with who they are; an operator,
  * who is no member, asks for it, and has UTC until it is known.
  */
 export function useReportingZone(): string {
   const me = useMe();
-  const { acting_org, memberships } = me;
+  const { memberships } = me;
+  const acting_org = useContext(PageOrg) ?? me.acting_org;
   const own = memberships.find(({ org_id }) => org_id === acting_org)?.time_zone;
   const { data } = useQuery({
     ...reading('GET /api/wallet-settings/:id', { names: { id: acting_org ?? '' } }),

@@ -40,6 +40,23 @@ test('an operator who looks at no organization makes a destination for the notic
   await api(admin(), 'DELETE', `/v1/notice-destinations/${made?.id}`);
 });
 
+test('a wallet is judged by the rules, and told in the zone, of its own organization', async () => {
+  const own = await makeOrganization('Easily low', 5);
+  const rules = `/v1/admin/organizations/${own.id}/wallet-settings`;
+  await api(admin(), 'PUT', rules, { low_balance_threshold: 50, time_zone: 'Asia/Tokyo' });
+  const { page, context, complaints } = await visit(browser, { role: 'platform_admin' });
+  for (const acting of [null, org.id]) {
+    expect(await ask(page, 'PUT', '/api/session/org', { org_id: acting })).toBe(204);
+    await page.goto(`/wallets/${own.wallet_id}`);
+    await page.getByText('low', { exact: true }).waitFor();
+    const row = page.getByRole('row', { name: /Credited by hand/ });
+    await row.locator('time').first().hover();
+    await page.getByRole('tooltip').getByText('(Asia/Tokyo)').waitFor();
+  }
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('what an operator did is theirs in words, and the id of their key can be copied', async () => {
   const access_key = org.keys.billing_admin;
   const { page, context, complaints } = await visit(browser, { access_key });

@@ -1,5 +1,5 @@
-import { Refusal } from '../../console/web/api/client';
-import { intentAfter, newIntent } from '../../console/web/api/intents';
+import { Refusal } from '../../../console/web/api/client';
+import { intentAfter, newIntent } from '../../../console/web/api/intents';
 
 const refused = (status: number, code: string, headers?: Headers) =>
   new Refusal(status, { error: { code, message: `It is ${code}.` } }, headers);
