@@ -21,6 +21,8 @@ export function NewVersion({
   onClose: () => void;
 }) {
   const [text, setText] = useState('');
+  /** The version with which the text began. */
+  const [begun, setBegun] = useState<number>();
   const [note, setNote] = useState('');
   const [is_staged, setStaged] = useState(true);
   const [checked, setChecked] = useState<Checked>();
@@ -29,10 +31,15 @@ export function NewVersion({
   useEffect(() => {
     if (!opened) return;
     setText(current?.config ? configurationText(current.config) : '');
+    setBegun(current?.version);
     setNote('');
     setChecked(undefined);
     setProblem(undefined);
   }, [opened]);
+  // What was checked was compared with the version before.
+  const now = current?.version;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: of the version in force alone.
+  useEffect(() => setChecked(undefined), [now]);
   const { config, problem: mistake } = configurationIn(text);
   const check = async () => {
     if (config === undefined) return;
@@ -64,8 +71,8 @@ export function NewVersion({
       <Textarea
         label="Configuration"
         description={`YAML as in the gateway's file, or JSON. Keys of providers stay in variables. ${
-          current
-            ? `It begins with version ${current.version}, which is in force.`
+          begun !== undefined
+            ? `It begins with version ${begun}${now === begun ? ', which is in force' : ''}.`
             : 'Gateways run their own files, which only they can read: copy one here.'
         }`}
         value={text}
@@ -80,6 +87,14 @@ export function NewVersion({
         styles={{ input: { fontFamily: 'monospace' } }}
         spellCheck={false}
       />
+      {now !== begun && (
+        <Alert color="yellow" role="status">
+          {now === undefined
+            ? 'Meanwhile gateways were sent back to their own files.'
+            : `Meanwhile version ${now} came into force: what it changed is not in this text.`}{' '}
+          Check it again.
+        </Alert>
+      )}
       <Group>
         <Button variant="default" onClick={() => void check()} disabled={config === undefined}>
           Check it
