@@ -139,7 +139,7 @@ export function RollOut({
         version: version.version,
         group: group.trim(),
         stages: steps.map((one) => (/^\d+$/.test(one) ? Number(one) : one)),
-        soak_s: Number(soak_s) || 0,
+        soak_s: Number(soak_s),
         ...(note ? { note } : {}),
       },
       idempotency_key,
@@ -154,7 +154,7 @@ export function RollOut({
       onClose={onClose}
       submit={submit}
       label="Begin"
-      is_ready={group.trim() !== '' && stages.trim() !== ''}
+      is_ready={group.trim() !== '' && stages.trim() !== '' && typeof soak_s === 'number'}
     >
       <TextInput
         label="Group of gateways"
