@@ -1,6 +1,7 @@
 import { useEffect } from 'react';
 import { ownHeaders } from '../api/client';
 import { refresh } from '../api/queries';
+import { pathsOf } from './concerns';
 
 // One connection a browser: the tab that holds the lock reads the stream of events and tells the
 // others. When it goes, the next takes the lock and resumes after the last event that was told.
@@ -9,20 +10,6 @@ interface Told {
   id: string;
   type: string;
 }
-
-/** Which screens read anew after an event, by the beginning of its type. */
-const concerns: readonly [begin: string, paths: string[]][] = [
-  ['cost_ticket', ['/api/tickets', '/api/wallets', '/api/chat/tickets']],
-  ['wallet', ['/api/wallets', '/api/me']],
-  ['reservation', ['/api/wallets', '/api/agents']],
-  ['payment', ['/api/payments', '/api/admin/payments', '/api/wallets', '/api/chat']],
-  ['key', ['/api/keys', '/api/my-keys']],
-  ['provider_key', ['/api/provider-keys']],
-  ['budget', ['/api/budgets', '/api/tickets']],
-  ['request', ['/api/wallets', '/api/spend', '/api/requests', '/api/agents']],
-  ['gateway', ['/api/gateways']],
-  ['export', ['/api/exports']],
-];
 
 /** Many events come at once; the screens read once for all of them. */
 const TOGETHER_MS = 250;
@@ -46,8 +33,7 @@ export function useLive(is_elsewhere: boolean): void {
     const hear = ({ id, type }: Told) => {
       place.last_id = id;
       due.add('/api/events');
-      for (const [begin, paths] of concerns)
-        if (type.startsWith(begin)) for (const path of paths) due.add(path);
+      for (const path of pathsOf(type)) due.add(path);
       timer ??= window.setTimeout(() => void readTogether(), TOGETHER_MS);
     };
     /** One round at a time: another would begin each read anew before it has ended. */
