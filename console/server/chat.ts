@@ -96,6 +96,26 @@ export async function endChatKey(ctx: Context, places: Forwarding, session: Sess
   if (chat !== undefined) await endKey(ctx, places, session, chat.name);
 }
 
+/**
+ * Ends all keys of a session's chat: two tabs that opened it at once have made two, of which the
+ * cookie holds one. A chat's key ends at the moment of its session's end, by which it is known.
+ */
+export async function endChatKeys(ctx: Context, places: Forwarding, session: Session) {
+  // Operators do not chat.
+  if (session.user_id === null) return;
+  const chat = await places.cookies.readChat(ctx, session);
+  const keys = await chatKeys(ctx, places, session).catch((error) => {
+    // The session has ended already, or may ask for nothing any more.
+    if (!(error instanceof AppError) || error.status >= 500) throw error;
+    return [];
+  });
+  const own = keys.filter(
+    ({ expires_at }) => expires_at !== null && Date.parse(expires_at) === session.expires_at,
+  );
+  const names = new Set([...own.map(({ name }) => name), ...(chat ? [chat.name] : [])]);
+  for (const name of names) await endKey(ctx, places, session, name);
+}
+
 async function endKey(ctx: Context, { api, trusted }: Forwarding, { key }: Session, name: string) {
   await api
     .ask({
@@ -155,23 +175,32 @@ const isChatName = (name: string) => /^chat of \d{4}-\d\d-\d\d, [0-9a-f]{8}$/.te
  * end, by which the session is known.
  */
 async function endLeftKeys(ctx: Context, places: Forwarding, session: Session): Promise<void> {
-  const ask = (path: string) =>
-    places.api.ask({
-      method: 'GET',
-      path,
-      headers: { ...headersOf(ctx, places.trusted), authorization: `Bearer ${session.key}` },
-    });
-  const { tokens } = await ask('/v1/me/keys?q=chat%20of&status=active&per_page=100');
-  const keys = tokens as { name: string; expires_at: string | null }[];
-  const of_chats = keys.filter(({ name }) => isChatName(name));
+  const of_chats = await chatKeys(ctx, places, session);
   if (of_chats.length === 0) return;
-  const { sessions } = await ask('/v1/sessions');
+  const { sessions } = await askAs(ctx, places, session, '/v1/sessions');
   const living = new Set(
     (sessions as { expires_at: string }[]).map(({ expires_at }) => Date.parse(expires_at)),
   );
   for (const { name, expires_at } of of_chats)
     if (expires_at !== null && !living.has(Date.parse(expires_at)))
       await endKey(ctx, places, session, name);
+}
+
+/** The person's living keys that chats have made. */
+async function chatKeys(
+  ctx: Context,
+  places: Forwarding,
+  session: Session,
+): Promise<{ name: string; expires_at: string | null }[]> {
+  const path = '/v1/me/keys?q=chat%20of&status=active&per_page=100';
+  const { tokens } = await askAs(ctx, places, session, path);
+  const keys = tokens as { name: string; expires_at: string | null }[];
+  return keys.filter(({ name }) => isChatName(name));
+}
+
+function askAs(ctx: Context, { api, trusted }: Forwarding, { key }: Session, path: string) {
+  const headers = { ...headersOf(ctx, trusted), authorization: `Bearer ${key}` };
+  return api.ask({ method: 'GET', path, headers });
 }
 
 /**

@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
-import { endChatKey } from './chat';
+import { endChatKeys } from './chat';
 import { type Forwarding, headersOf, readObject } from './forward';
 import { type Choice, type Session, signedOut } from './session';
 
@@ -224,7 +224,7 @@ async function endCurrent(ctx: Context, places: SignInPlaces): Promise<void> {
   if (session === undefined) return;
   const headers = { ...headersOf(ctx, trusted), authorization: `Bearer ${session.key}` };
   try {
-    await endChatKey(ctx, places, session);
+    await endChatKeys(ctx, places, session);
   } finally {
     const path = '/v1/sessions/current';
     await api.ask({ method: 'DELETE', path, headers }).catch((error) => {

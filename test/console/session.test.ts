@@ -89,6 +89,32 @@ test('a copy of the cookie chats no more once the session has ended, though it h
   await Promise.all([at.close(), gateway.close()]);
 });
 
+test('signing out ends each key that tabs of the session have made for its chat at once', async () => {
+  const gateway = await startListener();
+  const at = await startConsole(api.url, { gateway_url: gateway.url, is_behind_proxy: true });
+  const { member_key, owner_key, org_id } = await makeTenant(api.db);
+  await api.call('put', `/v1/organizations/${org_id}/member-keys`, {
+    key: owner_key,
+    body: { enabled: true },
+  });
+  const living = async () => {
+    const { body } = await api.call('get', '/v1/me/keys?status=active', { key: member_key });
+    return body.tokens.map(({ name }: { name: string }) => name.slice(0, 8));
+  };
+  const [cookie, other] = [await signedIn(member_key, at), await signedIn(member_key, at)];
+  const body = { model: 'm', messages: [{ role: 'user', content: 'Hello' }] };
+  const tabs = [cookie, cookie, other].map((one) =>
+    at.ask('POST', '/api/chat/messages', { cookie: one, body }),
+  );
+  const [first] = await Promise.all(tabs);
+  expect((await living()).filter((name: string) => name === 'chat of ')).toHaveLength(3);
+  // The browser keeps the cookie of one of its tabs.
+  const both = `${cookie}; ${first && cookieOf(first)}`;
+  expect((await at.ask('DELETE', '/api/session', { cookie: both })).status).toBe(204);
+  expect((await living()).filter((name: string) => name === 'chat of ')).toHaveLength(1);
+  await Promise.all([at.close(), gateway.close()]);
+});
+
 test("an operator's session is a key of its own: it sees the chosen organization, and ends at sign-out", async () => {
   const { org_id, wallet_id } = await makeTenant(api.db);
   const platform = await platformKey(api.db);
