@@ -1,5 +1,5 @@
 import { useEffect } from 'react';
-import { ownHeaders } from '../api/client';
+import { ownHeaders, Refusal } from '../api/client';
 import { refresh } from '../api/queries';
 import { pathsOf } from './concerns';
 
@@ -49,9 +49,16 @@ export function useLive(is_elsewhere: boolean): void {
       hear(told);
       channel.postMessage(told);
     };
-    void navigator.locks
-      .request('svc-events', { signal: stop.signal }, () => follow(stop.signal, place, tell))
-      .catch(() => undefined);
+    const take = async () => {
+      for (;;) {
+        const options = { signal: stop.signal };
+        const locked = () => follow(stop.signal, place, tell);
+        if ((await navigator.locks.request('svc-events', options, locked)) === 'over') return;
+        // Meanwhile a tab may take the lock that shows what the browser is signed in to.
+        await waited(RETRY_MS);
+      }
+    };
+    void take().catch(() => undefined);
     return () => {
       stop.abort();
       window.clearTimeout(timer);
@@ -60,35 +67,45 @@ export function useLive(is_elsewhere: boolean): void {
   }, [is_elsewhere]);
 }
 
+/**
+ * Reads one connection after the other: until it is `over`, or for as long as the session is of
+ * what the tab shows. An operator who signs in anew is for a moment in no organization.
+ */
 async function follow(
   stop: AbortSignal,
   place: { last_id: string },
   tell: (told: Told) => void,
-): Promise<void> {
+): Promise<'over' | 'elsewhere'> {
   let pause = RETRY_MS;
   while (!stop.aborted) {
     const began = performance.now();
-    const status = await read(stop, place, tell).catch(() => 0);
+    const { status, code } = await read(stop, place, tell).catch(() => ({ status: 0, code: '' }));
     // The lock is the next tab's at once.
-    if (stop.aborted) return;
+    if (stop.aborted) return 'over';
+    if (code === 'browser_not_allowed') return 'elsewhere';
     // 422: an operator who looks at no organization.
-    if (status === 403 || status === 422) return;
+    if (status === 403 || status === 422) return 'over';
     // The event is not kept any more: begin with what is new, after a look at everything.
     if (status === 404) {
       place.last_id = '';
       void refresh('/api/');
     }
     pause = performance.now() - began > 10_000 ? RETRY_MS : Math.min(pause * 2, RETRY_MAX_MS);
-    await new Promise((resolve) => setTimeout(resolve, pause * (0.5 + Math.random() / 2)));
+    await waited(pause * (0.5 + Math.random() / 2));
   }
+  return 'over';
 }
 
-/** Reads one connection until it ends or falls silent; resolves with the status it began with. */
+function waited(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+/** Reads one connection until it ends or falls silent; resolves with what it began with. */
 async function read(
   stop: AbortSignal,
   place: { last_id: string },
   tell: (told: Told) => void,
-): Promise<number> {
+): Promise<{ status: number; code: string }> {
   const watch = watchOf(stop);
   try {
     const answer = await fetch('/api/events/stream', {
@@ -99,7 +116,11 @@ async function read(
       },
       signal: watch.signal,
     });
-    if (!answer.ok || answer.body === null) return answer.status;
+    const { status } = answer;
+    if (!answer.ok || answer.body === null) {
+      const said = (await answer.json().catch(() => ({}))) as Record<string, unknown>;
+      return { status, code: new Refusal(status, said).code };
+    }
     // What happened while nobody listened is read now.
     if (place.last_id === '') void refresh('/api/');
     const texts = answer.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -107,7 +128,7 @@ async function read(
     for (;;) {
       watch.heard();
       const { done, value } = await texts.read();
-      if (done) return answer.status;
+      if (done) return { status, code: '' };
       const frames = (rest + value).split('\n\n');
       rest = frames.pop() ?? '';
       for (const frame of frames) {

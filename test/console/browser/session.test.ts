@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
 import { ask, demo, signIn, visit } from '../../support/console/visitor';
+import { until } from '../../support/until';
 
 let browser: Browser;
 
@@ -211,5 +212,27 @@ test('a tab whose browser signed in as somebody else leaves the stream of events
   expect((await taken).headers()['x-svc-console-user']).not.toBe(
     (await begun).headers()['x-svc-console-user'],
   );
+  await context.close();
+});
+
+test.each([
+  ['browser_not_allowed', true],
+  ['permission_denied', false],
+])('a stream of events that is refused by %s is asked for again: %s', async (code, is_again) => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  let asked = 0;
+  await page.route('**/api/events/stream', (route) => {
+    asked += 1;
+    if (asked > 1) return route.continue();
+    const error = { code, message: 'For a moment the session is of no organization.' };
+    return route.fulfill({ status: 403, json: { error } });
+  });
+  await page.goto('/keys');
+  if (is_again) await until(() => asked > 1);
+  else {
+    await until(() => asked > 0);
+    await page.waitForTimeout(3_000);
+    expect(asked).toBe(1);
+  }
   await context.close();
 });
