@@ -11,6 +11,7 @@ export function DayInput({
   value,
   onDay,
   onNone,
+  error,
 }: {
   label: string;
   /** The day in force, `2026-11-30`. */
@@ -18,6 +19,8 @@ export function DayInput({
   onDay: (day: string) => void;
   /** For a day that may be left out. */
   onNone?: () => void;
+  /** Why the day in force finds nothing. */
+  error?: string | undefined;
 }) {
   const [typed, setTyped] = useState<string>();
   return (
@@ -31,6 +34,7 @@ export function DayInput({
         if (isDay(text) && text >= FIRST_DAY) onDay(text);
         if (text === '') onNone?.();
       }}
+      error={error}
       onBlur={() => setTyped(undefined)}
     />
   );

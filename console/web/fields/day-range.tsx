@@ -22,19 +22,22 @@ export function momentsOf({ from, before }: Days, zone: string): { from?: string
 /** On which days, by the zone in which times are shown; an empty field is no bound. */
 export function DayRange({ days, set }: { days: Days; set: (change: Days) => void }) {
   const zone = useZone();
+  const { from, before } = days;
+  const is_empty = isDay(from) && isDay(before) && before <= from;
   return (
     <>
       <DayInput
         label={`From, by ${zone}`}
-        value={days.from ?? ''}
+        value={from ?? ''}
         onDay={(from) => set({ from })}
         onNone={() => set({ from: undefined })}
       />
       <DayInput
         label={`Before, by ${zone}`}
-        value={days.before ?? ''}
+        value={before ?? ''}
         onDay={(before) => set({ before })}
         onNone={() => set({ before: undefined })}
+        error={is_empty ? 'Not after the day in From: no day lies between them.' : undefined}
       />
     </>
   );
