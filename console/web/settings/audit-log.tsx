@@ -179,7 +179,8 @@ function Which({ change: { object, before, after } }: { change: Change }) {
 function Detail({ change }: { change: Change }) {
   const { before, after, created_at, session_id, request_id, key_id, seq, hash } = change;
   const names = [...new Set([...Object.keys(before ?? {}), ...Object.keys(after ?? {})])];
-  const row = { ...before, ...after };
+  // What a side leaves out it has in common with the other.
+  const rows = { was: { ...after, ...before }, is: { ...before, ...after } };
   const ids = {
     [actionWords(change.object.type)]: change.object.id,
     session: session_id,
@@ -211,10 +212,10 @@ function Detail({ change }: { change: Change }) {
                 <Table.Tr key={name} fw={is_same ? 400 : 700}>
                   <Table.Td data-title="Field">{fieldWords(name)}</Table.Td>
                   <Table.Td data-title="Before" className="wrap">
-                    <AuditValue field={name} value={was} row={row} />
+                    <AuditValue field={name} value={was} row={rows.was} />
                   </Table.Td>
                   <Table.Td data-title="After" className="wrap">
-                    <AuditValue field={name} value={is} row={row} />
+                    <AuditValue field={name} value={is} row={rows.is} />
                   </Table.Td>
                 </Table.Tr>
               );

@@ -46,7 +46,7 @@ export function AuditValue({
       </Group>
     );
   }
-  const amount = amountIn(field, value);
+  const amount = amountIn(field, value, row);
   if (amount !== undefined) return <Money amount={amount} currency={currency} />;
   if (typeof value === 'boolean') return <span>{value ? 'yes' : 'no'}</span>;
   if (typeof value !== 'string') return <span>{JSON.stringify(value)}</span>;
@@ -56,10 +56,16 @@ export function AuditValue({
 }
 
 /** The amount that a field holds; undefined if it holds none. */
-function amountIn(field: string, value: unknown): number | undefined {
+function amountIn(
+  field: string,
+  value: unknown,
+  row: Readonly<Record<string, unknown>>,
+): number | undefined {
   const is_nanos = field.endsWith(NANOS);
   const name = is_nanos ? field.slice(0, -NANOS.length) : field;
-  if (!is_nanos && !amounts.has(name)) return undefined;
+  // A cap is of money, or of a number of answers.
+  const is_cap = field === 'max_value' && row.constraint_type === 'cost';
+  if (!is_nanos && !is_cap && !amounts.has(name)) return undefined;
   if (is_nanos && /^-?\d+$/.test(String(value))) return amountOf(BigInt(String(value)));
   const read = typeof value === 'boolean' || value === '' ? Number.NaN : Number(value);
   return Number.isFinite(read) ? read : undefined;

@@ -126,6 +126,46 @@ test('the audit log is of one person, and says names, times and amounts as peopl
   await context.close();
 });
 
+test('a day in Before that is not after the one in From says so at its field', async () => {
+  const { page, context } = await finance();
+  await page.goto('/settings?tab=audit&from=2026-02-01&before=2026-01-01');
+  const said = page.getByText('Not after the day in From: no day lies between them.');
+  await said.waitFor();
+  await page.getByLabel(/^Before, by/).fill('2026-03-01');
+  await said.waitFor({ state: 'detached' });
+  await context.close();
+});
+
+test('the audit log says a cap of money in its currency, and one of answers as their number', async () => {
+  const { owner } = org.keys;
+  const made = `/v1/organizations/${org.id}/agents`;
+  const { id } = await api<{ id: string }>(owner, 'POST', made, { name: 'Capped by money' });
+  const cap = { provider: 'openai', model_pattern: '*', interval: 'day', enforcement_mode: 'warn' };
+  const route = `/v1/agents/${id}/usage-constraints`;
+  await api(owner, 'POST', route, { ...cap, constraint_type: 'responses', max_value: 8 });
+  await api(owner, 'POST', route, { ...cap, constraint_type: 'cost', max_value: 12.5 });
+  const { page, context, complaints } = await finance();
+  await page.goto('/settings?tab=audit');
+  const rows = page.getByRole('table', { name: 'Changes' }).locator('tbody tr');
+  const caps = rows.filter({ hasText: 'usage constraint created' });
+  for (const [place, words] of [
+    [0, '$12.50'],
+    [1, '8'],
+  ] as const) {
+    await caps
+      .nth(place)
+      .getByRole('button', { name: /^What changed/ })
+      .click();
+    const fields = page.getByRole('table', { name: 'Before and after' });
+    const most = fields.getByRole('row', { name: /max value/ });
+    await most.getByText(words, { exact: true }).waitFor();
+    await page.keyboard.press('Escape');
+    await fields.waitFor({ state: 'detached' });
+  }
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('what a bookkeeper needs of each list comes as a file', async () => {
   const { owner, billing_admin } = org.keys;
   const base = `/v1/organizations/${org.id}`;
