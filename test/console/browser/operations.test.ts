@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { Browser, Page, Route } from 'playwright-core';
-import { parse } from 'yaml';
 import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
 import { makeOrganization } from '../../support/console/organization';
-import { api, ask, demo, picture, visit } from '../../support/console/visitor';
+import { api, ask, demo, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';
 
 let browser: Browser;
@@ -277,31 +276,6 @@ test('a version is checked before it is made, rolled out, paused, resumed and ab
   expect(complaints).toEqual([]);
   await context.close();
   await api(keys.platform_admin, 'DELETE', '/v1/admin/gateway-config');
-});
-
-test('a new version begins with the one in force, and gateways are sent back to their files', async () => {
-  const { keys } = demo();
-  const config = parse(gatewayFile());
-  const made = await api<{ version: number }>(
-    ...([keys.platform_admin, 'PUT', '/v1/admin/gateway-config', { config }] as const),
-  );
-  const { page, context, complaints } = await operator();
-  await page.goto('/config');
-  await page.getByText(`Gateways are to run version ${made.version}.`).waitFor();
-  await page.getByRole('button', { name: 'New version' }).click();
-  const form = page.getByRole('dialog');
-  await form.getByText(`It begins with version ${made.version}, which is in force.`).waitFor();
-  const field = form.getByRole('textbox', { name: 'Configuration' });
-  expect(parse(await field.inputValue())).toEqual(config);
-  await form.getByRole('button', { name: 'Check it' }).click();
-  await form.getByText('It changes nothing.').waitFor();
-  await picture(page, 'config-new-version');
-  await form.getByRole('button', { name: 'Cancel' }).click();
-  await page.getByRole('button', { name: 'Back to files' }).click();
-  await form.getByRole('button', { name: 'Send them back' }).click();
-  await page.getByText('Gateways are to run their own files.').waitFor();
-  expect(complaints).toEqual([]);
-  await context.close();
 });
 
 test('whoever is no operator is told so, and asks nothing', async () => {

@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Browser } from 'playwright-core';
 import { parse } from 'yaml';
 import { openBrowser } from '../../support/browser';
-import { api, demo, visit } from '../../support/console/visitor';
+import { api, demo, picture, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';
 
 let browser: Browser;
@@ -15,12 +15,37 @@ afterAll(() => browser.close());
 
 const admin = () => demo().keys.platform_admin;
 
+/** What the gateway of the demo runs from its own file. */
+function gatewayFile(): unknown {
+  const folder = path.dirname(process.env.SVC_CONSOLE_DEMO as string);
+  return parse(readFileSync(path.join(folder, 'gateway.yaml'), 'utf8'));
+}
+
 /** A version in force, with what the gateway of the demo runs anyway. */
 function makeVersion(note: string): Promise<{ version: number }> {
-  const folder = path.dirname(process.env.SVC_CONSOLE_DEMO as string);
-  const config = parse(readFileSync(path.join(folder, 'gateway.yaml'), 'utf8'));
-  return api(admin(), 'PUT', '/v1/admin/gateway-config', { config, note });
+  return api(admin(), 'PUT', '/v1/admin/gateway-config', { config: gatewayFile(), note });
 }
+
+test('a new version begins with the one in force, and gateways are sent back to their files', async () => {
+  const made = await makeVersion('In force');
+  const { page, context, complaints } = await visit(browser, { role: 'platform_admin' });
+  await page.goto('/config');
+  await page.getByText(`Gateways are to run version ${made.version}.`).waitFor();
+  await page.getByRole('button', { name: 'New version' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByText(`It begins with version ${made.version}, which is in force.`).waitFor();
+  const field = form.getByRole('textbox', { name: 'Configuration' });
+  expect(parse(await field.inputValue())).toEqual(gatewayFile());
+  await form.getByRole('button', { name: 'Check it' }).click();
+  await form.getByText('It changes nothing.').waitFor();
+  await picture(page, 'config-new-version');
+  await form.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('button', { name: 'Back to files' }).click();
+  await form.getByRole('button', { name: 'Send them back' }).click();
+  await page.getByText('Gateways are to run their own files.').waitFor();
+  expect(complaints).toEqual([]);
+  await context.close();
+});
 
 test('a version that comes into force while another is written is said, and what was checked is checked again', async () => {
   const first = await makeVersion('The first');
