@@ -18,6 +18,8 @@ import { ask } from './stream';
 import * as words from './words';
 
 const AGAIN_MS = 2_000;
+/** A call that was held for so long was not refused at once. */
+const WAITED_MS = 10_000;
 
 /** Why a conversation does not go on. */
 interface Problem extends words.Said {
@@ -198,13 +200,17 @@ async function answerOf(
   for (;;) {
     const { messages, model, ticket } = latest.current;
     const question = { model: model ?? '', messages: sentOf(messages), ticket_id: ticket?.id };
+    const asked_at = performance.now();
     try {
       return await ask(question, hear, signal);
     } catch (refusal) {
       const short = ticketOf(refusal) ?? (isPassing(refusal, ticket) ? ticket : null);
       if (short === null || signal.aborted) throw refusal;
       // The same call again, with its ticket: it waits, and goes on once there is money.
-      if (ticket !== null) await pause(signal, pauseMs(refusal));
+      // Who has waited asks on at once, as a place in the queue is kept for two seconds alone.
+      const has_waited = performance.now() - asked_at > WAITED_MS;
+      const is_in_turn = has_waited && ticketOf(refusal) !== null;
+      if (ticket !== null && !is_in_turn) await pause(signal, pauseMs(refusal));
       change({ ticket: short });
       void refresh('/api/chat', '/api/tickets');
     }
