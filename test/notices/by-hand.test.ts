@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { many } from '../../domain/sql';
 import { makeTenant } from '../support/api';
+import { until } from '../support/until';
 import { makeDestination, type NoticeWorld, openNoticeWorld, present } from './world';
 
 let world: NoticeWorld;
@@ -57,7 +58,7 @@ test('a message waits for one replay at a time', async () => {
   const [made] = await many<{ id: string }>(
     world.db,
     `insert into notice_messages (destination_id, kind, notice_count, next_at)
-     values (:destination_id, 'test', 0, clock_timestamp() + interval '1 hour') returning id`,
+     values (:destination_id, 'payment', 0, clock_timestamp() + interval '1 hour') returning id`,
     { destination_id },
   );
   const message = `/v1/notice-messages/${made?.id}`;
@@ -83,6 +84,74 @@ test('a message waits for one replay at a time', async () => {
   expect((await replay()).status).toBe(200);
   await many(world.db, 'drop trigger not_now on notice_messages');
 });
+
+test('a test that is sent once more counts as one more test, and not twice a minute', async () => {
+  const { owner_key: key } = await makeTenant(world.db);
+  const path = `/hooks/${randomUUID()}`;
+  const { id } = await makeDestination(world, key, { channel: 'webhook', path });
+  const send = () => world.call('post', `/v1/notice-destinations/${id}/test`, { key });
+  const replay = (one: string) => world.call('post', `/v1/notice-messages/${one}/replay`, { key });
+  const tests = await Promise.all(Array.from({ length: 9 }, send));
+  const [one, other] = tests.map(({ body }) => body.id);
+  await present(() => arrived(path)[8]);
+  expect((await replay(one)).status).toBe(200);
+  await present(() => arrived(path)[9]);
+  for (const answer of [await replay(other), await send()])
+    expect([answer.status, answer.body.error.code]).toEqual([429, 'rate_limit_exceeded']);
+  await many(
+    world.db,
+    `update notice_messages set created_at = created_at - interval '1 minute' where destination_id = :id`,
+    { id },
+  );
+  await until(async () => {
+    const [row] = await many<{ status: string }>(
+      world.db,
+      'select status from notice_messages where id = :one',
+      { one },
+    );
+    return row?.status === 'delivered';
+  });
+  const again = await replay(one);
+  expect([again.status, again.headers['x-ratelimit-limit']]).toEqual([429, '1']);
+  expect(Number(again.headers['retry-after'])).toBeGreaterThan(30);
+  expect((await replay(other)).status).toBe(200);
+});
+
+test.each(['fresh', 'a day old', 'of an address that is confirmed'])(
+  'a code that is %s is not mailed once more by its message',
+  async (kind) => {
+    const { owner_key: key } = await makeTenant(world.db);
+    const { id } = await makeDestination(world, key, { channel: 'email' });
+    const address = `${randomUUID()}@example.com`;
+    const path = `/v1/notice-destinations/${id}/recipients`;
+    const added = await world.call('post', path, { key, body: { address } });
+    expect(added.status).toBe(201);
+    const mails = () => arrived('mail').filter(({ headers }) => headers.to?.includes(address));
+    await present(() => mails()[0]);
+    const list = `/v1/notice-messages?destination_id=${id}`;
+    const message = await present(async () => {
+      const { body } = await world.call('get', list, { key });
+      return body.messages.find((each: { status: string }) => each.status === 'delivered');
+    });
+    expect(message.kind).toBe('confirmation');
+    const age = kind === 'a day old' ? '25 hours' : '0';
+    const confirmed = kind === 'of an address that is confirmed';
+    await many(
+      world.db,
+      `update notice_recipients set asked_at = asked_at - cast(:age as interval),
+         confirmed_at = case when :confirmed then clock_timestamp() end where destination_id = :id`,
+      { id, age, confirmed },
+    );
+    const refused = await world.call('post', `/v1/notice-messages/${message.id}/replay`, { key });
+    expect(refused).toMatchObject({
+      status: 422,
+      body: { error: { param: 'id', message: 'Add the address again for another code.' } },
+    });
+    const { body } = await world.call('get', list, { key });
+    expect(body.messages).toMatchObject([{ id: message.id, replayed_at: null }]);
+    expect(mails()).toHaveLength(1);
+  },
+);
 
 test('the secret of a webhook is shown to a repeat under its Idempotency-Key, and kept in no answer', async () => {
   const { owner_key: key } = await makeTenant(world.db);

@@ -246,8 +246,8 @@ function Messages({
           { title: 'Last try', cell: lastTry },
         ]}
         empty={<Empty title="No message">What is sent stands here for 90 days.</Empty>}
-        actions={({ id, status }) =>
-          status === 'waiting' ? null : (
+        actions={({ id, status, kind }) =>
+          status === 'waiting' || kind === 'confirmation' ? null : (
             <Button size="compact-sm" variant="default" onClick={() => void again(id)}>
               Send again
             </Button>
