@@ -37,9 +37,10 @@ export function noticesOf(db: Db, message_id: string, most: number): Promise<Ful
          (select u.name from users u where u.id = n.payload ->> 'owner_id'),
          (select t.name from teams t where t.id = n.payload ->> 'owner_id' and t.org_id = n.org_id),
          (select k.name from tokens k where k.id = n.payload ->> 'owner_id' and k.org_id = n.org_id)) as owner_name,
-       (select c.value ->> 'status' from payment_sessions s cross join lateral jsonb_array_elements(s.refunds || s.disputes) as c
+       coalesce((select c.value ->> 'status' from payment_sessions s cross join lateral jsonb_array_elements(s.refunds || s.disputes) as c
          where s.id = n.payload ->> 'payment_session_id' and s.org_id = n.org_id and n.payload ->> 'cause_id'
-           in (c.value ->> 'id', c.value ->> 'payment_refund_id', c.value ->> 'provider_refund_id') limit 1) as claim_status,
+           in (c.value ->> 'id', c.value ->> 'payment_refund_id', c.value ->> 'provider_refund_id') limit 1),
+         (select o.status from payment_refunds o where o.id = n.payload ->> 'cause_id' and o.org_id = n.org_id)) as claim_status,
        (select abs(t.amount_nanos) from payment_entries e join wallet_transactions t on t.id = e.transaction_id
          where e.payment_session_id = n.payload ->> 'payment_session_id' and e.cause_id = n.payload ->> 'cause_id'
            and t.org_id = n.org_id and t.created_at <= n.created_at order by t.seq desc limit 1) as moved_nanos

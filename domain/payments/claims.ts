@@ -9,11 +9,21 @@ export interface Claim {
   status: string;
 }
 
+/** A refund of our own, whether or not its provider lists it. */
+interface OwnRefund {
+  id: string;
+  provider_refund_id: string | null;
+  status: 'pending' | 'succeeded' | 'failed';
+  /** Its provider was asked for it. */
+  is_asked: boolean;
+}
+
 /** A payment's claims, and what they have taken from the wallet. */
 interface Standing {
   status: string;
   debited_nanos: bigint;
   claims: Claim[];
+  own: OwnRefund[];
 }
 
 /** News of a claim, as members of the event that tells it. */
@@ -52,32 +62,71 @@ export async function tellDecided(trx: Db, id: string, before: Standing): Promis
 function standingOf(db: Db, id: string): Promise<Standing> {
   return one<Standing>(
     db,
-    'select s.status, s.debited_nanos, s.refunds || s.disputes as claims from payment_sessions s where s.id = :id',
+    `select s.status, s.debited_nanos, s.refunds || s.disputes as claims, coalesce((
+       select jsonb_agg(jsonb_build_object('id', o.id, 'provider_refund_id', o.provider_refund_id, 'status', o.status,
+         'is_asked', o.checks > 0) order by o.id)
+       from payment_refunds o where o.payment_session_id = s.id), '[]') as own
+     from payment_sessions s where s.id = :id`,
     { id },
     'No payment session',
   );
 }
 
 /** What `bring_debit` writes no event of. */
-export function newsOf(before: Standing, after: Standing): ClaimNews[] {
-  const is_money_back = after.debited_nanos < before.debited_nanos;
-  // Then the event of that says so.
-  const is_told = before.status === 'refunded' && after.status === 'completed';
-  const known = new Map(before.claims.map((one) => [nameOf(one), one.status]));
-  return after.claims.flatMap((claim): ClaimNews[] => {
-    const cause_id = nameOf(claim);
-    const was = known.get(cause_id);
-    if (cause_id === undefined || was === undefined || was === claim.status) return [];
-    if (claim.id === undefined) {
-      // A refund of our own tells of itself.
-      if (claim.status !== 'failed' || claim.payment_refund_id != null) return [];
-      return is_money_back && !is_told ? [{ cause: 'refund', cause_id, reversed: true }] : [];
-    }
-    if (claim.status === 'lost' && was === 'open')
-      return [{ cause: 'dispute', cause_id, dispute_status: 'lost' }];
-    if (claim.status !== 'won' || !is_money_back || is_told) return [];
-    return [{ cause: 'dispute', cause_id, dispute_status: 'won', reversed: true }];
+function newsOf(before: Standing, after: Standing): ClaimNews[] {
+  const is_money_back =
+    after.debited_nanos < before.debited_nanos &&
+    // Else the event of that says so.
+    !(before.status === 'refunded' && after.status === 'completed');
+  const isOwn = ({ payment_refund_id, provider_refund_id }: Claim) =>
+    after.own.some(
+      (one) =>
+        one.id === payment_refund_id ||
+        (one.provider_refund_id !== null && one.provider_refund_id === provider_refund_id),
+    );
+  const [was, now] = [before, after].map(
+    ({ claims }) =>
+      new Map(claims.filter((one) => !isOwn(one)).map((one) => [nameOf(one), one] as const)),
+  ) as [Map<string | undefined, Claim>, Map<string | undefined, Claim>];
+  return [
+    ...ownNews(before, after, is_money_back),
+    ...[...was].flatMap(([cause_id, claim]) =>
+      cause_id === undefined ? [] : claimNews(cause_id, claim, now.get(cause_id), is_money_back),
+    ),
+  ];
+}
+
+/**
+ * A refund of ours is told when its provider was asked for it, if it is not all done by then, and
+ * when it fails after that: one that is refused at once is told to whoever asked.
+ */
+function ownNews(before: Standing, after: Standing, is_money_back: boolean): ClaimNews[] {
+  return after.own.flatMap(({ id: cause_id, status, is_asked }): ClaimNews[] => {
+    const was = before.own.find(({ id }) => id === cause_id);
+    const is_new = was?.is_asked === false && is_asked;
+    if (is_new && status !== 'failed' && after.status === 'completed' && after.debited_nanos > 0n)
+      return [{ cause: 'refund', cause_id }];
+    const has_failed = was?.is_asked && was.status !== 'failed' && status === 'failed';
+    return has_failed && is_money_back ? [{ cause: 'refund', cause_id, reversed: true }] : [];
   });
+}
+
+/** What a claim has become that was there before; `now` is undefined if it is listed no more. */
+function claimNews(
+  cause_id: string,
+  was: Claim,
+  now: Claim | undefined,
+  is_money_back: boolean,
+): ClaimNews[] {
+  const cause = was.id === undefined ? 'refund' : 'dispute';
+  if (now?.status === was.status) return [];
+  if (cause === 'dispute' && was.status === 'open' && now?.status === 'lost')
+    return [{ cause, cause_id, dispute_status: 'lost' }];
+  const taken = cause === 'refund' ? ['pending', 'succeeded'] : ['open', 'lost'];
+  if (!is_money_back || !taken.includes(was.status)) return [];
+  if (now === undefined) return [{ cause, cause_id, reversed: true }];
+  if (now.status === 'won') return [{ cause, cause_id, dispute_status: 'won', reversed: true }];
+  return now.status === 'failed' ? [{ cause, cause_id, reversed: true }] : [];
 }
 
 function nameOf({ id, payment_refund_id, provider_refund_id }: Claim): string | undefined {

@@ -2,6 +2,7 @@ import { actAs } from '../audit-events';
 import { AppError } from '../errors';
 import { decimalText, fromNanos } from '../money';
 import { type Db, many, maybe, one } from '../sql';
+import { lockClaims, tellDecided } from './claims';
 import type { ProviderName } from './currencies';
 import type { SessionStatus } from './sessions';
 
@@ -113,15 +114,22 @@ export function refusalOf({ error_code, error_message, spent_nanos, currency }: 
   );
 }
 
-/** Records the provider's answer; a definite no gives the money back to the wallet. */
+/**
+ * Records the provider's answer, and tells it; a definite no gives the money back to the wallet.
+ */
 export async function record(
   db: Db,
   id: string,
   answer: { status: RefundStatus; provider_refund_id: string | null; message: string | null },
 ): Promise<void> {
-  await many(db, 'select from record_refund(:id, :status, :provider_refund_id, :message)', {
-    id,
-    ...answer,
+  const { payment_session_id } = await get(db, id);
+  await db.transaction(async (trx) => {
+    const before = await lockClaims(trx, payment_session_id);
+    await many(trx, 'select from record_refund(:id, :status, :provider_refund_id, :message)', {
+      id,
+      ...answer,
+    });
+    await tellDecided(trx, payment_session_id, before);
   });
 }
 

@@ -122,19 +122,24 @@ export async function record(
   const plain = JSON.stringify({ ...report, asked }, (_, value) =>
     typeof value === 'bigint' ? value.toString() : value,
   );
-  const write = async (trx: Db) => {
+  const bindings = { id, plain, reading, is_asked };
+  // Most payments have no refund and no dispute, now or before, and need one statement.
+  if (report.refunds.length + (report.disputes?.length ?? 0) === 0) {
+    const done = await maybe<{ status: SessionStatus }>(
+      db,
+      `select r.status from payment_sessions s cross join lateral record_payment(s.id, :plain, :reading, :is_asked) as r
+       where s.id = :id and s.refunds || s.disputes = '[]'`,
+      bindings,
+    );
+    if (done) return done.status;
+  }
+  return db.transaction(async (trx) => {
+    const before = await lockClaims(trx, id);
     const { status } = await one<{ status: SessionStatus }>(
       trx,
       'select status from record_payment(:id, :plain, :reading, :is_asked)',
-      { id, plain, reading, is_asked },
+      bindings,
     );
-    return status;
-  };
-  // Most payments have none, and need one statement.
-  if (report.refunds.length + (report.disputes?.length ?? 0) === 0) return write(db);
-  return db.transaction(async (trx) => {
-    const before = await lockClaims(trx, id);
-    const status = await write(trx);
     await tellDecided(trx, id, before);
     return status;
   });

@@ -102,6 +102,16 @@ test.each(providerNames)(
       refund_status: 'succeeded',
     });
     expect(await balance()).toBe(0);
+    const events = await many<{ payload: Record<string, unknown> }>(
+      world.db,
+      `select payload from events where payload ->> 'payment_session_id' = :id and type = 'payment.refunded' order by id`,
+      { id: checkout.payment_session_id },
+    );
+    expect(events.map(({ payload: { status, reversed } }) => [status, reversed])).toEqual([
+      ['completed', undefined],
+      ['completed', true],
+      ['refunded', undefined],
+    ]);
   },
 );
 

@@ -161,3 +161,116 @@ test('a payment that was refunded in part only says so when it is refunded again
   expect(await balance()).toBe(20n);
   await expect(askRefund(id)).rejects.toMatchObject({ code: 'payment_state', status: 409 });
 });
+
+/** The events of refunds, by what each says. */
+async function told(): Promise<unknown[]> {
+  const events = await many<{ payload: Record<string, unknown> }>(
+    db,
+    `select payload from events where org_id = :org_id and type = 'payment.refunded' order by id`,
+    { org_id: tenant.org_id },
+  );
+  return events.map(({ payload: { status, cause_id, refunded_amount_nanos, reversed } }) => [
+    status,
+    cause_id,
+    Number(refunded_amount_nanos) / 1e9,
+    reversed,
+  ]);
+}
+
+/** A refund of ours that has left the wallet, and what the provider answered to it, in turn. */
+async function answered(id: string, ...statuses: refunds.RefundStatus[]): Promise<string> {
+  const own = await askRefund(id);
+  await refunds.debit(db, own);
+  for (const status of statuses)
+    await refunds.record(db, own, { status, provider_refund_id: 're_o', message: null });
+  return own;
+}
+
+test.each<[refunds.RefundStatus[], unknown[][]]>([
+  [['succeeded'], [['refunded', 50]]],
+  [['failed'], []],
+  [
+    ['pending', 'pending', 'succeeded'],
+    [
+      ['completed', 50],
+      ['refunded', 50],
+    ],
+  ],
+  [
+    ['pending', 'failed'],
+    [
+      ['completed', 50],
+      ['completed', 0, true],
+    ],
+  ],
+])('a refund of ours whose provider answers %j is told by each step', async (statuses, steps) => {
+  const id = await completed();
+  const own = await answered(id, ...statuses);
+  expect(await told()).toEqual(
+    steps.map(([status, amount, reversed]) => [status, own, amount, reversed]),
+  );
+});
+
+test.each([
+  ['ours', true],
+  ["the provider's", false],
+])('a refund of ours that fails in a list under %s id is told once', async (_, is_named) => {
+  const id = await completed();
+  const own = await answered(id, 'pending');
+  const listed = (status: string) =>
+    paid(id, {
+      refunds: [
+        {
+          provider_refund_id: 're_o',
+          payment_refund_id: is_named ? own : null,
+          ...{ status, amount_nanos: 50n * UNIT, currency: 'USD' },
+        },
+      ],
+    });
+  for (const status of ['pending', 'failed', 'failed']) await tell(id, listed(status));
+  expect(await told()).toEqual([
+    ['completed', own, 50, undefined],
+    ['completed', own, 0, true],
+  ]);
+});
+
+test('a refund of ours beside one at the provider is told once, when its provider was asked', async () => {
+  const id = await completed();
+  const foreign = {
+    ...{ provider_refund_id: 're_f', payment_refund_id: null, status: 'pending' },
+    ...{ amount_nanos: 10n * UNIT, currency: 'USD' },
+  };
+  await tell(id, paid(id, { refunds: [foreign] }));
+  const own = await answered(id, 'succeeded');
+  await tell(id, paid(id, { refunds: [{ ...foreign, status: 'succeeded' }] }));
+  expect(await told()).toEqual([
+    ['completed', 're_f', 10, undefined],
+    ['completed', own, 50, undefined],
+    ['refunded', 're_f', 50, undefined],
+  ]);
+});
+
+test('money that comes back because a refund or a dispute is listed no more is told', async () => {
+  const id = await completed();
+  const money = { amount_nanos: 10n * UNIT, currency: 'USD' };
+  const dispute = { id: 'dp_1', status: 'open', ...money };
+  const refund = {
+    ...{ provider_refund_id: 're_1', payment_refund_id: null, status: 'succeeded' },
+    ...money,
+  };
+  await tell(id, paid(id, { disputes: [dispute] }));
+  await tell(id, paid(id));
+  await tell(id, paid(id, { refunds: [refund], disputes: [dispute] }));
+  await tell(id, paid(id, { disputes: [dispute] }));
+  await tell(id, paid(id));
+  expect(await balance()).toBe(50n);
+  const moved = (await told()).map((one) => (one as unknown[]).slice(1));
+  expect(moved).toEqual([
+    ['dp_1', 10, undefined],
+    ['dp_1', 0, true],
+    // What comes at once is one event, with what went back in all.
+    ['dp_1', 20, undefined],
+    ['re_1', 10, true],
+    ['dp_1', 0, true],
+  ]);
+});
