@@ -49,7 +49,7 @@ export async function lifeBudgetExceeded(
 ): Promise<AppError | undefined> {
   const found = await maybe<{ limit_nanos: string; used_nanos: string; currency: string }>(
     db,
-    `select k.max_budget_nanos::text as limit_nanos, (k.spent_nanos + k.held_nanos)::text as used_nanos, o.currency
+    `select k.max_budget_nanos::text as limit_nanos, (k.spent_nanos::numeric + k.held_nanos)::text as used_nanos, o.currency
      from tokens k join organizations o on o.id = k.org_id
      where k.id = :key_id and k.org_id = :org_id and k.max_budget_nanos is not null`,
     { org_id, key_id },

@@ -8,7 +8,8 @@ type Session = Pick<ReserveBody, 'session_id' | 'session_limits'>;
 
 interface Used {
   actions: number;
-  nanos: bigint;
+  /** As text: in USD it may be more than a bigint holds. */
+  nanos: string;
 }
 
 /**
@@ -22,7 +23,7 @@ export async function spentSession(db: Db, body: ReserveBody | Redeem): Promise<
   const { actions, nanos } = await one<Used>(
     db,
     `select count(*)::int as actions,
-       coalesce(round(sum(coalesce(actual_cost_nanos, held_nanos) / exchange_rate)), 0)::bigint as nanos
+       coalesce(round(sum(coalesce(actual_cost_nanos, held_nanos) / exchange_rate)), 0)::text as nanos
      from reservations where org_id = :org_id and session_id = :session_id and status <> 'canceled'`,
     { org_id, session_id },
   );
@@ -30,7 +31,7 @@ export async function spentSession(db: Db, body: ReserveBody | Redeem): Promise<
   const is_of_actions = max_cost_usd == null || (max_actions != null && actions >= max_actions);
   const said = is_of_actions
     ? `This session has used ${actions} of its ${max_actions} actions (max_actions).`
-    : `This session has cost ${decimalText(nanos)} of its ${max_cost_usd} USD (max_cost_usd), and this request may cost more than the rest.`;
+    : `This session has cost ${decimalText(BigInt(nanos))} of its ${max_cost_usd} USD (max_cost_usd), and this request may cost more than the rest.`;
   return new AppError('session_limit_exceeded', `${said} Begin another session.`);
 }
 

@@ -1,7 +1,9 @@
 import { randomUUID } from 'node:crypto';
 import type { Batches } from '../../../api/ledger/batches';
+import { lifeBudgetExceeded } from '../../../domain/ledger/budget-refusals';
 import * as budgets from '../../../domain/ledger/budgets';
 import * as constraints from '../../../domain/ledger/constraints';
+import { spentSession } from '../../../domain/ledger/sessions';
 import * as verdicts from '../../../domain/ledger/verdicts';
 import { fundsOf } from '../../../domain/ledger/views/key-funds';
 import * as tokens from '../../../domain/people/tokens';
@@ -89,11 +91,35 @@ test('a call is charged whatever its key has cost in its life, and a limit that 
       code: 'key_budget_exceeded',
     });
     await expect(fundsOf(db, { org_id, key_id })).resolves.toBeDefined();
+    // What it holds comes on top of that.
+    expect(await lifeBudgetExceeded(db, { org_id, key_id })).toMatchObject({
+      code: 'key_budget_exceeded',
+      details: {
+        extra: { budget: { used_nanos: String(BIGINT_MAX + 3_000_000_000n * UNIT) } },
+      },
+    });
   }
   const { name } = await one<{ name: string }>(db, 'select name from tokens where id = :key_id', {
     key_id,
   });
   expect(await tokens.find(db, org_id, name)).toMatchObject({ budget_used_nanos: BIGINT_MAX });
+});
+
+test('a session that has cost more than a bigint holds is refused with what it has cost', async () => {
+  const org = await makeOrg(db);
+  const session = { session_id: 'dear', session_limits: { max_cost_usd: 1 } };
+  for (let calls = 0; calls < 2; calls += 1) {
+    await fill(org, 9);
+    await settle(org, await hold(org, 9, { session_id: 'dear' }), 9);
+  }
+  // A unit of its currency is worth two dollars.
+  await many(db, 'update reservations set exchange_rate = 0.5 where org_id = :org_id', {
+    org_id: org.org_id,
+  });
+  const body = reserveBody(org.org_id, 1, { ...ownBody(), ...session });
+  expect(await lanes.reserve(body)).toMatchObject({ code: 'session_limit_exceeded' });
+  const { message } = await spentSession(db, body);
+  expect(message).toContain('has cost 36000000000 of its 1 USD');
 });
 
 test('a call is charged whatever its budgets have counted in their windows, also in those that are over', async () => {
