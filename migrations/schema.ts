@@ -49,7 +49,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
     ],
   },
   { title: 'Stored ids', files: ['0028', '0131'] },
-  { title: 'Caps on agents', files: ['0008', '0058'] },
+  { title: 'Caps on agents', files: ['0008', '0058', '0134'] },
   { title: 'Budgets', files: ['0073', '0074', '0078', '0121'] },
   { title: 'What calls cost', files: ['0081', '0082', '0115'] },
   {
