@@ -96,8 +96,11 @@ export function eventOf({ id, event_type: type, resource: given }: Envelope): Pr
     return { id, type, topic: 'payment', order_id, capture_id, payment_session_id };
   }
   if (type.startsWith('CUSTOMER.DISPUTE.')) {
-    const capture_id = listOf(resource.disputed_transactions)[0]?.seller_transaction_id ?? null;
-    return { id, type, topic: 'refund', ...nothing, capture_id };
+    const named = listOf(resource.disputed_transactions).flatMap((one) =>
+      one?.seller_transaction_id ? [one.seller_transaction_id] : [],
+    );
+    const [capture_id = null, ...other_capture_ids] = new Set(named);
+    return { id, type, topic: 'refund', ...nothing, capture_id, other_capture_ids };
   }
   return { id, type, topic: 'other', ...nothing };
 }

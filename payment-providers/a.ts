@@ -12,6 +12,7 @@ import {
 import { fromWire, toWire } from '../domain/payments/currencies';
 import { cut } from '../domain/texts';
 import { askJson, type Connection, createConnection, explain, issueOf } from './a-client';
+import { disputesOf } from './a-disputes';
 import { signersAt } from './a-signature';
 import { createVerifier, eventOf } from './a-webhooks';
 import { CALL_MS, createCalls } from './calls';
@@ -26,7 +27,6 @@ import {
   type ProviderOptions,
   ProviderTrouble,
   type RefundRequest,
-  type ReportedDispute,
   type ReportedRefund,
 } from './provider';
 import * as words from './words-a';
@@ -236,63 +236,4 @@ function refundOf(
 function present<T>(value: T | undefined): T {
   if (value === undefined) throw new ProviderTrouble('left out an amount, an id or a status');
   return value;
-}
-
-interface Dispute {
-  dispute_id: string;
-  status: string;
-  dispute_life_cycle_stage: string;
-  dispute_amount: { currency_code: string; value: string };
-  dispute_outcome?: {
-    outcome_code?: string;
-    amount_refunded?: { currency_code: string; value: string };
-  };
-}
-
-const DISPUTES = '/v1/customer/disputes';
-
-/** Disputes of a capture in which money has moved; null if the app lacks that feature. */
-async function disputesOf(
-  connection: Connection,
-  capture_id: string,
-  signal: AbortSignal,
-): Promise<ReportedDispute[] | null> {
-  const filter = `disputed_transaction_id=${encodeURIComponent(capture_id)}&page_size=50`;
-  const asked = await askJson(connection, `${DISPUTES}?${filter}`, { expected: [403], signal });
-  if (asked === undefined) return null;
-  const listed = (asked as { items?: Dispute[] }).items ?? [];
-  const claims = listed.filter(
-    (one) => meaningOf(words.stages, one.dispute_life_cycle_stage) === 'claim',
-  );
-  // Only the dispute's own page has its outcome and its refunds.
-  return Promise.all(
-    claims.map(async ({ dispute_id }) => {
-      const path = `${DISPUTES}/${encodeURIComponent(dispute_id)}`;
-      return disputeOf((await askJson(connection, path, { signal })) as Dispute);
-    }),
-  );
-}
-
-function disputeOf(page: Dispute): ReportedDispute {
-  const { dispute_outcome: outcome } = page;
-  const isOver = meaningOf(words.disputes, page.status) === 'by outcome';
-  const status = isOver ? meaningOf(words.outcomes, outcome?.outcome_code) : 'open';
-  const lost = status === 'lost' ? outcome?.amount_refunded : undefined;
-  const { currency_code, value } = lost ?? page.dispute_amount;
-  return {
-    id: page.dispute_id,
-    status,
-    amount_nanos: fromWire(NAME, currency_code, value),
-    currency: currency_code,
-    refund_ids: [...new Set(namedIn(page))],
-  };
-}
-
-/** The `refund_ids` of a dispute's page, which each of its evidences may have. */
-function namedIn(page: unknown): string[] {
-  if (page === null || typeof page !== 'object') return [];
-  return Object.entries(page).flatMap(([name, value]) => {
-    if (name !== 'refund_ids' || !Array.isArray(value)) return namedIn(value);
-    return value.map((one) => String(one?.refund_id ?? one));
-  });
 }

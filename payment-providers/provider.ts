@@ -103,6 +103,8 @@ export interface ProviderEvent {
   payment_session_id: string | null;
   order_id: string | null;
   capture_id: string | null;
+  /** Further captures that it names, each of another payment. */
+  other_capture_ids?: readonly string[];
 }
 
 /** What does not depend on the account. */

@@ -7,6 +7,7 @@ import { keepable } from '../../domain/texts';
 import {
   isProviderRefusal,
   isProviderTrouble,
+  type ProviderEvent,
   type WebhookHeaders,
 } from '../../payment-providers/provider';
 import * as answers from '../answers/payments';
@@ -76,10 +77,22 @@ async function receive(
   // A delivery again would change neither an event without an id nor a character that no text may
   // have.
   if (typeof event.id === 'string') {
-    const kept = storable({ ...event, provider: name, body: body.toString('utf8') });
-    await withRetry(() => paymentEvents.record(db, kept));
+    for (const one of eventsOf(event)) {
+      const kept = storable({ ...one, provider: name, body: body.toString('utf8') });
+      await withRetry(() => paymentEvents.record(db, kept));
+    }
   }
   return { received: true };
+}
+
+/** An event for each payment that it names: each is kept, and matched, on its own. */
+function eventsOf({ other_capture_ids = [], ...event }: ProviderEvent): ProviderEvent[] {
+  const others = other_capture_ids.map((capture_id) => ({
+    ...event,
+    id: `${event.id} ${capture_id}`,
+    capture_id,
+  }));
+  return [event, ...others];
 }
 
 /**

@@ -136,19 +136,32 @@ export function settleRefund(desk: Desk, order: Order, status: 'completed' | 'fa
 export function openDispute(
   desk: Desk,
   order: Order,
-  given: { amount?: number; is_inquiry: boolean; capture_status?: 'pending' | 'failed' },
+  given: {
+    amount?: number;
+    is_inquiry: boolean;
+    capture_status?: 'pending' | 'failed';
+    beside?: readonly Order[];
+  },
 ): Dispute {
   if (order.capture?.status !== 'completed')
     throw new DeskRefusal('What is not captured cannot be disputed.');
   if (given.capture_status !== undefined && !desk.refunds_disputed)
     throw new DeskRefusal('Here a payment stays paid while it is disputed.');
+  const beside = (given.beside ?? []).map(({ capture, reference }) => {
+    if (capture?.status !== 'completed')
+      throw new DeskRefusal('What is not captured cannot be disputed.');
+    return { ...capture, reference };
+  });
+  if (beside.length > 0 && !desk.refunds_disputed)
+    throw new DeskRefusal('Here a dispute is about one payment.');
   const { amount, currency } = order.capture;
   const dispute: Dispute = {
     id: desk.newId('dispute'),
     status: 'open',
     is_inquiry: given.is_inquiry,
     ...(given.capture_status && { capture_status: given.capture_status }),
-    amount: given.amount ?? amount,
+    ...(beside.length > 0 && { beside }),
+    amount: given.amount ?? beside.reduce((sum, one) => sum + one.amount, amount),
     currency,
     created_at: now(),
   };

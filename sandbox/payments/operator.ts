@@ -19,14 +19,16 @@ import type { Arrival, ProviderRequest, ProviderResponse, Wire } from './wire';
  *     refund {"amount": "5.00"}          at the provider's own site; without an amount the rest
  *     reverse {"amount"}                 a bank takes money back
  *     settle-refund, fail-refund         the youngest refund ends so
- *     open-dispute {"amount", "is_inquiry", "capture"}, win-dispute, lose-dispute
+ *     open-dispute {"amount", "is_inquiry", "capture", "beside"}, win-dispute, lose-dispute
  *                                        capture: pending or declined while it is open, at A
+ *                                        beside: further orders that it is about, at A
  *     resend {"type"}                    repeats the order's youngest event (of that type)
  */
 const wish = z.strictObject({
   amount: z.string().optional(),
   is_inquiry: z.boolean().default(false),
   capture: z.enum(['pending', 'declined']).optional(),
+  beside: z.array(z.string()).default([]),
   type: z.string().optional(),
 });
 const target = z.strictObject({
@@ -48,11 +50,16 @@ const actions: Record<string, Action> = {
   reverse: (wire, order, wish) => takeBack(wire, order, wish, 'reversal'),
   'settle-refund': (wire, order) => desk.settleRefund(wire.desk, order, 'completed'),
   'fail-refund': (wire, order) => desk.settleRefund(wire.desk, order, 'failed'),
-  'open-dispute': (wire, order, { amount, is_inquiry, capture }) => {
+  'open-dispute': (wire, order, { amount, is_inquiry, capture, beside: named }) => {
     const units = amount === undefined ? {} : { amount: toUnits(wire, order, amount) };
     const held =
       capture && ({ capture_status: capture === 'pending' ? capture : 'failed' } as const);
-    desk.openDispute(wire.desk, order, { ...units, ...held, is_inquiry });
+    const beside = named.map((name) => {
+      const found = findOrder(wire, name);
+      if (found === undefined) throw new desk.DeskRefusal(`There is no order ${name}.`);
+      return found;
+    });
+    desk.openDispute(wire.desk, order, { ...units, ...held, is_inquiry, beside });
   },
   'win-dispute': (wire, order) => desk.closeDispute(wire.desk, order, 'won'),
   'lose-dispute': (wire, order) => desk.closeDispute(wire.desk, order, 'lost'),

@@ -47,6 +47,8 @@ export interface Dispute extends Money {
   is_inquiry: boolean;
   /** How its capture stands while it is open, at provider A; as before if absent. */
   capture_status?: 'pending' | 'failed';
+  /** Captures of other orders that it is about, too, at provider A. */
+  beside?: (Capture & { reference: string | null })[];
   /** Refunds that the merchant made because of it, by id. Files of before have none. */
   refund_ids?: string[];
   created_at: string;

@@ -91,6 +91,72 @@ test.each(providerNames)('%s: a dispute is open, then lost or won', async (name)
   }
 });
 
+const eur = (value: string) => ({ currency_code: 'EUR', value });
+
+test.each<[string, object, [bigint, bigint], string]>([
+  ['as they are', {}, [15n, 15n], '30.00'],
+  ['as they are, to the last of it', {}, [50n, 50n], '100.00'],
+  [
+    'by what is disputed of each',
+    {
+      '/disputed_transactions/0/items': [
+        { dispute_amount: eur('8') },
+        { dispute_amount: eur('2') },
+      ],
+      '/disputed_transactions/1/items': [{ dispute_amount: eur('20') }],
+    },
+    [10n, 20n],
+    '30.00',
+  ],
+  [
+    'by their amounts, where something is not told of one',
+    { '/disputed_transactions/0/items': [{ dispute_amount: eur('8') }] },
+    [15n, 15n],
+    '30.00',
+  ],
+  [
+    'by their amounts, where these differ',
+    { '/disputed_transactions/0/gross_amount': eur('100.00') },
+    [20n, 10n],
+    '30.00',
+  ],
+  [
+    'in equal parts, where their currencies differ',
+    { '/disputed_transactions/0/gross_amount': { currency_code: 'JPY', value: '9000' } },
+    [15n, 15n],
+    '30.00',
+  ],
+])('a dispute of two payments of A is shared %s', async (_, set, shares, amount) => {
+  const name = 'payment_provider_a';
+  const [one, other] = [await paid(name), await paid(name)];
+  await act(name, one.order_id, 'open-dispute', { amount, beside: [other.order_id] });
+  for (const { order_id } of [one, other])
+    await fault(name, { on: 'read', order: order_id, set, times: 9 });
+  const told = [one, other].map(({ provider, order_id }) => provider.read(order_id));
+  const disputes = (await Promise.all(told)).map((report) => report.disputes);
+  expect(disputes).toMatchObject(
+    shares.map((share) => [{ status: 'open', amount_nanos: share * UNIT }]),
+  );
+  await act(name, one.order_id, 'lose-dispute');
+  const lost_now = await Promise.all(
+    [one, other].map(({ provider, order_id }) => provider.read(order_id)),
+  );
+  expect(lost_now.map((report) => report.disputes)).toMatchObject(
+    shares.map((share) => [{ status: 'lost', amount_nanos: share * UNIT }]),
+  );
+});
+
+test('a dispute of three payments of A takes not a billionth more than its amount', async () => {
+  const name = 'payment_provider_a';
+  const all = [await paid(name), await paid(name), await paid(name)];
+  const [first, ...others] = all.map(({ order_id }) => order_id);
+  await act(name, String(first), 'open-dispute', { amount: '10.00', beside: others });
+  const reports = await Promise.all(all.map(({ provider, order_id }) => provider.read(order_id)));
+  const shares = reports.map(({ disputes }) => disputes?.[0]?.amount_nanos ?? 0n);
+  expect(shares.reduce((sum, share) => sum + share, 0n)).toBe(10n * UNIT);
+  for (const share of shares) expect(share / 1_000_000_000n).toBe(3n);
+});
+
 test.each(providerNames)('%s: an inquiry, which moved no money, is not reported', async (name) => {
   const { provider, order_id } = await paid(name);
   await act(name, order_id, 'open-dispute', { is_inquiry: true });

@@ -6,6 +6,7 @@ import type { Dispute, Order, Refund } from '../store';
 import { type ProviderRequest, type ProviderResponse, Refused, type WireRoute } from '../wire';
 import {
   fromMoney,
+  isAbout,
   listedDispute,
   problem,
   showCapture,
@@ -204,11 +205,10 @@ function getRefund(context: desk.Desk, request: ProviderRequest): ProviderRespon
 
 function listDisputes({ store }: desk.Desk, request: ProviderRequest): ProviderResponse {
   const transaction = request.query.get('disputed_transaction_id');
-  const orders = [...store.orders.values()].filter(
-    ({ capture }) => transaction === null || capture?.id === transaction,
-  );
-  const items = orders.flatMap(({ disputes }) =>
-    disputes.map((dispute) => listedDispute(dispute, request.base_url)),
+  const items = [...store.orders.values()].flatMap((order) =>
+    order.disputes
+      .filter((dispute) => transaction === null || isAbout(order, dispute, transaction))
+      .map((dispute) => listedDispute(dispute, request.base_url)),
   );
   const links = [{ href: `${request.base_url}/v1/customer/disputes`, rel: 'self', method: 'GET' }];
   return { status: 200, body: { items, links } };

@@ -222,18 +222,27 @@ export function listedDispute(dispute: Dispute, base_url: string) {
   };
 }
 
+/** True if a dispute of an order is about a capture. */
+export function isAbout(order: Order, { beside = [] }: Dispute, capture_id: string): boolean {
+  return order.capture?.id === capture_id || beside.some(({ id }) => id === capture_id);
+}
+
 export function showDispute(order: Order, dispute: Dispute, base_url: string) {
   const outcomes = { won: 'RESOLVED_SELLER_FAVOUR', lost: 'RESOLVED_BUYER_FAVOUR' } as const;
-  const transaction = {
-    seller_transaction_id: order.capture?.id,
-    create_time: order.capture?.created_at,
-    transaction_status: 'COMPLETED',
-    gross_amount: order.capture && toMoney(order.capture),
-    ...(order.reference && { custom: order.reference }),
-  };
+  const { reference } = order;
+  const captures = [
+    ...(order.capture ? [{ ...order.capture, reference }] : []),
+    ...(dispute.beside ?? []),
+  ];
   return {
     ...listedDispute(dispute, base_url),
-    disputed_transactions: [transaction],
+    disputed_transactions: captures.map((one) => ({
+      seller_transaction_id: one.id,
+      create_time: one.created_at,
+      transaction_status: 'COMPLETED',
+      gross_amount: toMoney(one),
+      ...(one.reference && { custom: one.reference }),
+    })),
     ...(dispute.refund_ids?.length && {
       evidences: [
         {

@@ -204,3 +204,32 @@ test.each(providerNames)(
     expect(await refundsAt(checkout)).toHaveLength(1);
   },
 );
+
+test('a dispute of two payments of A wakes both, and takes its amount once', async () => {
+  const [one, other] = [
+    await completed('payment_provider_a'),
+    await completed('payment_provider_a'),
+  ];
+  const sandbox = world.sandboxes.payment_provider_a;
+  const order = one.provider_session_token;
+  const beside = [other.provider_session_token];
+  expect(await balance()).toBe(100);
+  await sandbox.act(order, 'open-dispute', { amount: '30.00', beside });
+  await until(async () => (await balance()) === 70);
+  for (const checkout of [one, other])
+    expect((await sessionOf(world, tenant, checkout)).refunded_amount).toBe(15);
+  await sandbox.act(order, 'win-dispute');
+  await until(async () => (await balance()) === 100);
+  const { body } = await world.call('get', '/v1/admin/payments/webhooks?per_page=100', {
+    key: world.admin,
+  });
+  const of_disputes = body.webhooks.filter((each: { type: string }) =>
+    each.type.startsWith('CUSTOMER.DISPUTE.'),
+  );
+  const told = of_disputes
+    .map((each: { payment_session_id: string }) => each.payment_session_id)
+    .filter((id: string) => [one, other].some((each) => each.payment_session_id === id));
+  expect(told.sort()).toEqual(
+    [one, one, other, other].map(({ payment_session_id }) => payment_session_id).sort(),
+  );
+});
