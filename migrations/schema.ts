@@ -73,6 +73,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
       '0122',
       '0123',
       '0125',
+      '0135',
     ],
   },
   { title: 'Payments', files: ['0015', '0016', '0031', '0056'] },

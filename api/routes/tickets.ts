@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
+import { sha256 } from '../../domain/digest';
 import { AppError, isAppError } from '../../domain/errors';
 import { requireKnown } from '../../domain/known';
 import * as tickets from '../../domain/ledger/tickets';
@@ -11,7 +12,7 @@ import * as shared from '../answers/shared';
 import { actingOrg, member, ownOrg } from '../http/access';
 import { actingOf } from '../http/acting';
 import { id, instant, listParts, positiveAmount, search, text } from '../http/fields';
-import { onceElsewhere } from '../http/idempotency';
+import { idempotencyKey, onceElsewhere, senderOf } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
 
 const status = z.enum(['open', 'approved', 'denied', 'redeemed', 'expired']);
@@ -220,6 +221,7 @@ async function verdictOf(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
     org_id,
     ...decision,
     id: randomUUID(),
+    asked_under: await askedUnder(ctx, [ticket_id, decision]),
     by,
     ...(key_id === undefined ? {} : { key_id }),
     asked_as: request_id,
@@ -228,6 +230,15 @@ async function verdictOf(ctx: Ctx, { id: ticket_id, ...decision }: Decision) {
     valid_until: await verdicts.verdictDeadline(db),
   });
   return { org_id, verdict };
+}
+
+/**
+ * One name for all tries of a request under its Idempotency-Key: the answer that a repeat would get
+ * is lost if the API dies before it is kept. A body that was corrected has another name.
+ */
+async function askedUnder({ http, principal }: Ctx, asked: unknown): Promise<string | undefined> {
+  const key = idempotencyKey(http);
+  return key && sha256(JSON.stringify([senderOf(principal), http.path, key, asked]));
 }
 
 /** The verdict goes through the ticket's workflow, which records it and ends. */

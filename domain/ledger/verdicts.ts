@@ -12,6 +12,11 @@ import type { TicketStatus } from './tickets';
 export interface Verdict {
   /** Random, one a verdict: delivered twice it is recorded once. */
   id?: string | undefined;
+  /**
+   * What it was asked under, with all that was asked: once recorded, a repeat is that verdict, also
+   * of a ticket that is open again. Absent without an Idempotency-Key.
+   */
+  asked_under?: string | undefined;
   ticket_id: string;
   org_id: string;
   verdict: 'approved' | 'denied';
