@@ -14,6 +14,7 @@ export interface Item {
   is_patient: boolean;
   /** False once its time is up: then nobody waits and it is not sent again. */
   is_live: boolean;
+  /** From when its batch waits for a connection: if that comes up, all of the batch is written. */
   was_sent: boolean;
   /** The address that it was sent to last. */
   at: number | undefined;
@@ -38,6 +39,8 @@ export class SentBatch implements Dispatcher.DispatchHandler {
   timer: NodeJS.Timeout | undefined;
   load: Load | undefined;
   private readonly items: Map<string, Item>;
+  /** Those that go for the first time, until the batch is written. */
+  private unwritten: Item[];
   private readonly clock: Clock;
   private readonly onEnd: (refusal?: Reply) => void;
   private status = 0;
@@ -51,6 +54,8 @@ export class SentBatch implements Dispatcher.DispatchHandler {
   ) {
     this.load = load;
     this.items = new Map(items.map((item) => [item.id, item]));
+    this.unwritten = items.filter((item) => !item.was_sent);
+    for (const item of items) item.was_sent = true;
     this.clock = clock;
     this.onEnd = onEnd;
   }
@@ -60,7 +65,7 @@ export class SentBatch implements Dispatcher.DispatchHandler {
   }
 
   onRequestStart(): void {
-    for (const item of this.items.values()) item.was_sent = true;
+    this.unwritten = [];
   }
 
   onResponseStart(
@@ -89,6 +94,8 @@ export class SentBatch implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(): void {
+    // No connection came up.
+    for (const item of this.unwritten) item.was_sent = false;
     this.onEnd();
   }
 
