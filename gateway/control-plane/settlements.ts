@@ -25,7 +25,7 @@ export function createSettlements(batches: Batches, log: Logger, spool?: Spool) 
   const settle = async (
     settlement: Settle,
     estimate: Usage | undefined,
-    heard: OnSettled | undefined,
+    heard?: OnSettled,
   ): Promise<void> => {
     const deliverIt = (one: Settle) => deliver({ batches, log, heard }, one);
     // Who served is no reason to charge nothing: the last word is by the prices of the hold itself.
@@ -57,18 +57,21 @@ export function createSettlements(batches: Batches, log: Logger, spool?: Spool) 
     const last = await deliverAtLast(plain);
     if (last !== undefined) logLost(log, plain, last, settlement.usage);
   };
-  /** Returns at once. `estimate` is what was held for. What somebody hears of is urgent. */
-  const send = (settlement: Settle, estimate?: Usage, heard?: OnSettled): void => {
+  const track = (settling: Promise<void>, forget: (() => void) | undefined): void => {
     unsettled += 1;
-    // Whoever sends it in the end, of whichever version, has nobody to tell.
-    const plain = settlement.with_cost ? { ...settlement, with_cost: undefined } : settlement;
-    const forget = spool?.keep([plain, estimate]);
-    void settle(settlement, estimate, heard).finally(() => {
+    void settling.finally(() => {
       unsettled -= 1;
       forget?.();
     });
   };
-  const takeOver = (): void => spool?.takeOver(send);
+  /** Returns at once. `estimate` is what was held for. What somebody hears of is urgent. */
+  const send = (settlement: Settle, estimate?: Usage, heard?: OnSettled): void => {
+    // Whoever sends it in the end, of whichever version, has nobody to tell.
+    const plain = settlement.with_cost ? { ...settlement, with_cost: undefined } : settlement;
+    const forget = spool?.keep([plain, estimate]);
+    track(settle(settlement, estimate, heard), forget);
+  };
+  const takeOver = () => spool?.takeOver((one, usage, forget) => track(settle(one, usage), forget));
   takeOver();
   const timer = spool && setInterval(takeOver, TAKE_OVER_MS).unref();
   return {

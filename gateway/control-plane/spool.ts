@@ -8,6 +8,9 @@ import type { Logger } from '../../runtime/log';
 /** A settlement with the usage that its hold was made for. */
 export type Spooled = [settlement: Settle, estimate?: Usage | undefined];
 
+/** Sends what another process has left; `forget` once it is accepted. */
+type Send = (settlement: Settle, estimate: Usage | undefined, forget: () => void) => void;
+
 const FORM = /^settlements-[\w-]+\.jsonl$/;
 const BYTES_MAX = 16 * 1_048_576;
 // A file with less is not emptied: that would cost a system call for each of few settlements.
@@ -27,6 +30,8 @@ export class Spool {
   private readonly log: Logger;
   private readonly bytes_max: number;
   private readonly pending = new Map<number, string>();
+  /** Files of ended processes, until all of each is accepted. */
+  private readonly taken = new Set<string>();
   private readonly timer: NodeJS.Timeout;
   private fd: number;
   private bytes = 0;
@@ -63,23 +68,35 @@ export class Spool {
     return () => this.forget(n);
   }
 
-  /** What processes have left that ended before; their files go once `send` has taken it all. */
-  takeOver(send: (...spooled: Spooled) => void): void {
+  /**
+   * What processes have left that ended before. A file stays until all of it is accepted, whatever
+   * room there is here: if this process dies too, the next one finds it.
+   */
+  takeOver(send: Send): void {
     for (const name of fs.readdirSync(this.folder)) {
       const file = path.join(this.folder, name);
-      if (!FORM.test(name) || file === this.file) continue;
+      if (!FORM.test(name) || file === this.file || this.taken.has(file)) continue;
       try {
-        if (fs.statSync(file).mtimeMs > Date.now() - LEFT_AFTER_MS) continue;
-        const left = spooledIn(fs.readFileSync(file, 'utf8'));
-        for (const spooled of left) send(...spooled);
-        fs.unlinkSync(file);
-        if (left.length > 0)
-          this.log.warn({ settlements: left.length }, 'settlements of an ended gateway are sent');
+        if (fs.statSync(file).mtimeMs <= Date.now() - LEFT_AFTER_MS) this.take(file, send);
       } catch (error) {
         // Another process may have been first.
         this.log.info({ err: error }, 'a spooled file was not taken over');
       }
     }
+  }
+
+  private take(file: string, send: Send): void {
+    const left = spooledIn(fs.readFileSync(file, 'utf8'));
+    touch(file);
+    this.taken.add(file);
+    let unsettled = left.length;
+    const forget = (): void => {
+      unsettled -= 1;
+      if (unsettled === 0) this.drop(file);
+    };
+    if (unsettled === 0) this.drop(file);
+    else this.log.warn({ settlements: unsettled }, 'settlements of an ended gateway are sent');
+    for (const [settlement, estimate] of left) send(settlement, estimate, forget);
   }
 
   /** Leaves what is not accepted to the next process. */
@@ -89,6 +106,12 @@ export class Spool {
     fs.closeSync(this.fd);
     if (this.pending.size === 0) fs.rmSync(this.file, { force: true });
     else fs.utimesSync(this.file, 0, 0);
+    for (const file of this.taken) quietly(() => fs.utimesSync(file, 0, 0));
+  }
+
+  private drop(file: string): void {
+    this.taken.delete(file);
+    if (!this.is_closed) quietly(() => fs.unlinkSync(file));
   }
 
   private forget(n: number): void {
@@ -125,9 +148,9 @@ export class Spool {
   }
 
   private beat(): void {
-    const now = new Date();
+    for (const file of this.taken) quietly(() => touch(file));
     try {
-      fs.utimesSync(this.file, now, now);
+      touch(this.file);
     } catch {
       // Another process took this one for ended, and has sent what it found.
       this.rewrite();
@@ -142,6 +165,20 @@ export class Spool {
     if (!this.is_failing)
       this.log.error(`settlements are not spooled, a death of this gateway loses them: ${reason}`);
     this.is_failing = true;
+  }
+}
+
+function touch(file: string): void {
+  const now = new Date();
+  fs.utimesSync(file, now, now);
+}
+
+/** Does something to a file that another process may have sent and removed. */
+function quietly(action: () => void): void {
+  try {
+    action();
+  } catch {
+    // It is gone.
   }
 }
 

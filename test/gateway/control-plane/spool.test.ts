@@ -130,7 +130,7 @@ test('what a gateway did not live to settle is settled by the next one, once', a
     status: 'settled',
     usage_source: 'upstream',
   });
-  expect(files(GATEWAY_SPOOL_DIR)).not.toContain(name);
+  await until(() => !files(GATEWAY_SPOOL_DIR).includes(name));
 });
 
 test('without a spool the hold is released, and the event says that nobody settled it', async () => {
@@ -150,7 +150,10 @@ const settlement = (n: number): Spooled => [
 function foundBy(dir: string): string[] {
   const found: string[] = [];
   const next = new Spool(dir, log);
-  next.takeOver(({ reservation_id }) => found.push(String(reservation_id)));
+  next.takeOver(({ reservation_id }, _, forget) => {
+    found.push(String(reservation_id));
+    forget();
+  });
   next.close();
   return found;
 }
@@ -184,6 +187,49 @@ test('the file stays within its bound: what was accepted makes room, what does n
   expect(lines[0]).toContain('a death of this gateway loses them');
   spool.close();
   expect(foundBy(folder).length).toBeGreaterThan(10);
+});
+
+test('what a process left stays until all of it is accepted, though whoever sends it has no room', () => {
+  const ended = new Spool(folder, log);
+  for (const n of [1, 2, 3]) ended.keep(settlement(n));
+  ended.close();
+  const [name = ''] = files(folder);
+  const sender = new Spool(folder, log, 10);
+  const forgets: (() => void)[] = [];
+  const sent: unknown[] = [];
+  const look = () =>
+    sender.takeOver(({ reservation_id }, _, forget) => {
+      sent.push(reservation_id);
+      forgets.push(forget);
+    });
+  look();
+  look();
+  expect(sent).toEqual(['res_1', 'res_2', 'res_3']);
+  for (const forget of forgets.slice(0, 2)) forget();
+  // Another one leaves it to whoever sends it, as long as that one lives.
+  expect(foundBy(folder)).toEqual([]);
+  expect(files(folder)).toContain(name);
+  utimesSync(path.join(folder, name), 0, 0);
+  expect(foundBy(folder)).toEqual(['res_1', 'res_2', 'res_3']);
+  expect(files(folder)).not.toContain(name);
+  // Sent twice at worst, and removed by whoever was first.
+  forgets[2]?.();
+  sender.close();
+  expect(files(folder)).toEqual([]);
+});
+
+test('what a process was sending for another one as it ended is left to the next at once', () => {
+  const ended = new Spool(folder, log);
+  ended.keep(settlement(1));
+  ended.close();
+  const sender = new Spool(folder, log);
+  const forgets: (() => void)[] = [];
+  sender.takeOver((_, __, forget) => forgets.push(forget));
+  sender.close();
+  // Nobody is told that it was accepted any more.
+  forgets[0]?.();
+  expect(foundBy(folder)).toEqual(['res_1']);
+  expect(files(folder)).toEqual([]);
 });
 
 test('a process that was taken for dead writes its file anew', () => {
