@@ -41,6 +41,10 @@ export function suspended(): AppError {
   );
 }
 
+/** True of a token `t` that was revoked; one that gave its name away as it had expired was not. */
+export const wasRevoked =
+  '(t.revoked_at is not null and t.revoked_at is distinct from t.expires_at)';
+
 /** An expired key gives its name to another one; with `of` only if it stands for that person. */
 export async function freeName(
   trx: Db,

@@ -1,7 +1,7 @@
 import { type ListRequest, listOf, type Part, type Search } from '../lists';
 import type { Page } from '../pages';
 import { type Db, owns } from '../sql';
-import type { TokenType } from './keys';
+import { type TokenType, wasRevoked } from './keys';
 import { type Token, tokenColumns, tokenTable } from './tokens';
 
 /** Which keys; all that are given must fit. */
@@ -43,8 +43,8 @@ const found = `select t.id from tokens t where t.purpose = 'key' and search_word
 
 const statuses: Record<Token['status'], string> = {
   active: 't.revoked_at is null and coalesce(t.expires_at > clock_timestamp(), true)',
-  expired: `t.revoked_at is null and coalesce(t.expires_at, 'infinity') <= now()`,
-  revoked: 't.revoked_at is not null',
+  expired: `not ${wasRevoked} and coalesce(t.expires_at, 'infinity') <= now()`,
+  revoked: wasRevoked,
 };
 
 /** The keys of an organization, or those of the platform: living, expired and revoked ones. */

@@ -1,7 +1,7 @@
 import { sha256 } from '../digest';
 import { AppError } from '../errors';
 import { type Db, many, maybe, one, owns } from '../sql';
-import { freeName, nameTaken, newKey, type TokenType } from './keys';
+import { freeName, nameTaken, newKey, type TokenType, wasRevoked } from './keys';
 import { type Caller, requireMaker, requirePerson, requireRank } from './rights';
 import { type Permission, type Role, rolePermissions } from './roles';
 import { requireInTeam, requireTeamRank } from './team-rights';
@@ -69,7 +69,7 @@ export const tokenColumns = `
     case when kb.ends_at <= clock_timestamp() then (reporting_window(kb.budget_window, (select o.time_zone from organizations o
       where o.id = t.org_id), clock_timestamp())).ends_at else kb.ends_at end as budget_resets_at,
     t.rpm, t.tpm, t.max_parallel_requests, t.include_cost, t.created_by, t.created_at, t.expires_at, t.last_used_at,
-    case when t.revoked_at is not null then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status`;
+    case when ${wasRevoked} then 'revoked' when t.expires_at <= clock_timestamp() then 'expired' else 'active' end as status`;
 
 /** Tokens with the newest of their secrets. */
 export const tokenTable = `

@@ -33,3 +33,27 @@ test('an organization may have 10,000 living keys: one more is 409 until one of 
   expect((await issue(full)).status).toBe(201);
   expect((await issue(full)).status).toBe(409);
 });
+
+test('a key that expired stays so in answers and lists, once its name went to another one', async () => {
+  const { org_id, owner_key: key } = await makeTenant(db);
+  const path = '/v1/tokens';
+  const make = (name: string) => call('post', path, { key, body: { name, token_type: 'gateway' } });
+  const [first, taken] = [await make('CI'), await make('Old')];
+  expect([first.status, taken.status]).toEqual([201, 201]);
+  expect((await call('delete', `${path}/Old`, { key })).status).toBe(200);
+  await db('tokens')
+    .where({ org_id, name: 'CI' })
+    .update({ expires_at: new Date(Date.now() - 60_000) });
+  const shown = async (status: string) => {
+    const { body } = await call('get', `${path}?status=${status}`, { key });
+    return body.tokens.map((one: { name: string; status: string }) => [one.name, one.status]);
+  };
+  expect(await shown('expired')).toEqual([['CI', 'expired']]);
+  expect((await make('CI')).status).toBe(201);
+  expect(await shown('expired')).toEqual([['CI', 'expired']]);
+  expect(await shown('revoked')).toEqual([['Old', 'revoked']]);
+  expect(await shown('active')).toContainEqual(['CI', 'active']);
+  const { id } = first.body;
+  const all = (await call('get', `${path}?per_page=100`, { key })).body.tokens;
+  expect(all.find((one: { id: string }) => one.id === id)).toMatchObject({ status: 'expired' });
+});
