@@ -105,6 +105,16 @@ function requireOneHost({ req }: Context): void {
     throw new AppError('invalid_request', 'Send the header Host once.');
 }
 
-function unknownPath(ctx: Context): AppError {
-  return new AppError('not_found', `There is no ${ctx.method} ${ctx.path}.`);
+/** SDKs add their own path to a base URL: of some it ends with /v1, of others it must not. */
+function unknownPath({ method, path }: Context): AppError {
+  const said = `There is no ${method} ${path}.`;
+  if (path.startsWith('/v1/v1/'))
+    return new AppError(
+      'not_found',
+      `${said} This client adds /v1 itself: leave it out of its base URL.`,
+    );
+  const hint = path.startsWith('/v1/')
+    ? ''
+    : ' Paths begin with /v1: does the base URL end with it?';
+  return new AppError('not_found', `${said}${hint}`);
 }

@@ -65,7 +65,7 @@ function judged(head: Head): Head {
 function formless(): AppError {
   return new AppError(
     'invalid_credential',
-    'Send a gateway key or a token of your identity provider: "Authorization: Bearer ...".',
+    'This is no credential of ours. Send a gateway key (svc_gk_...) or a token of your identity provider: "Authorization: Bearer ...".',
   );
 }
 

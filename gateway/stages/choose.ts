@@ -104,7 +104,9 @@ function unservedHere({ snapshot, request: { model }, family }: Prepared): AppEr
 
 /** The refusal of a model that nobody here serves. */
 export function unknownModel(model: string): AppError {
-  return new AppError('model_not_found', `No provider here serves the model "${model}".`, {
-    param: 'model',
-  });
+  return new AppError(
+    'model_not_found',
+    `No provider here serves the model "${model}". GET /v1/models lists those that are served.`,
+    { param: 'model' },
+  );
 }

@@ -1,4 +1,4 @@
-import { modelFor, NO_MODEL } from '../../console/web/keys/models';
+import { modelsFor, NO_MODEL } from '../../console/web/keys/models';
 
 const priced = (model: string, output_per_1m: number | null = 1) => ({
   provider: 'openai',
@@ -8,17 +8,26 @@ const priced = (model: string, output_per_1m: number | null = 1) => ({
 const prices = [priced('embedding', null), priced('claude-4'), priced('gpt-4o-mini')];
 
 test.each([
-  ['every model', null, 'claude-4'],
+  ['every model', null, 'gpt-4o-mini'],
   ['a beginning with a star', ['gpt-4o*'], 'gpt-4o-mini'],
   ['one by its whole name', ['gpt-4o-mini'], 'gpt-4o-mini'],
   ['an unpriced one behind a priced one', ['gpt-9', 'claude*'], 'claude-4'],
   ['unpriced ones alone', ['o9*', 'gpt-9'], 'gpt-9'],
   ['no priced beginning', ['o9*'], NO_MODEL],
 ])('the example of a key that may call %s names a model that works', (_, allowed, model) => {
-  expect(modelFor(prices, allowed)).toBe(model);
+  expect(modelsFor(prices, allowed).chat).toBe(model);
 });
 
 test('without prices no model is made up', () => {
-  expect(modelFor([], null)).toBe(NO_MODEL);
-  expect(modelFor([priced('embedding', null)], null)).toBe(NO_MODEL);
+  expect(modelsFor([], null)).toEqual({ chat: NO_MODEL, messages: NO_MODEL });
+  expect(modelsFor([priced('embedding', null)], null).chat).toBe(NO_MODEL);
+});
+
+test.each<[string, string[] | null, object]>([
+  ['any', null, { chat: 'gpt-4o-mini', messages: 'claude-sonnet-4-5' }],
+  ['Claude alone', ['claude-*'], { chat: 'claude-sonnet-4-5', messages: 'claude-sonnet-4-5' }],
+  ['no Claude', ['gpt-*'], { chat: 'gpt-4o-mini', messages: 'gpt-4o-mini' }],
+])('a key that may call %s is shown a model of each wire', (_, allowed, models) => {
+  const both = [priced('claude-sonnet-4-5', 15), priced('gpt-4o-mini', 0.6)];
+  expect(modelsFor(both, allowed)).toEqual(models);
 });

@@ -2,7 +2,7 @@ import { Alert, Button, Code, CopyButton, Group, Stack } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { reading } from '../api/queries';
 import { Dialog } from '../parts/dialog';
-import { modelFor } from './models';
+import { modelsFor } from './models';
 import { Snippets } from './snippets';
 
 export interface NewKey {
@@ -45,7 +45,7 @@ export function ShownOnce({ made, onClose }: { made: NewKey | undefined; onClose
           {made.is_gateway && !isPending && (
             <Snippets
               value={made.key}
-              model={modelFor(prices?.models ?? [], made.allowed_models)}
+              models={modelsFor(prices?.models ?? [], made.allowed_models)}
             />
           )}
           <Group justify="flex-end">
