@@ -78,7 +78,7 @@ export function openaiUsage(value: unknown): Told | undefined {
   // Reasoning may stand beside the output, or in the total alone. What else does is input: the
   // texts of tools that the provider ran.
   const explained = prompt === 0 ? 0 : Math.min(rest, told.reasoning);
-  // Some count reasoning by another tokenizer than the output that it is part of: the total decides.
+  // Some count reasoning by another tokenizer than the output it is part of: the total decides.
   const has_total = told.total > 0 && prompt > 0;
   const thought = has_total || told.reasoning <= told.completion ? explained : told.reasoning;
   return withinTotals({
