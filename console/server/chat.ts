@@ -91,7 +91,7 @@ export async function forgetChatKey(ctx: Context, places: ChatPlaces): Promise<v
 }
 
 /** Ends the key of a session's chat at the API, if it has one that lives. */
-export async function endChatKey(ctx: Context, places: Forwarding, session: Session) {
+async function endChatKey(ctx: Context, places: Forwarding, session: Session) {
   const chat = await places.cookies.readChat(ctx, session);
   if (chat !== undefined) await endKey(ctx, places, session, chat.name);
 }
