@@ -4,6 +4,7 @@ import { newId } from '../domain/ids';
 import { busy, cannotWorkNow, isOvertime, isTransient } from '../domain/sql';
 import type { Logger } from './log';
 import { noteOutage } from './outages';
+import { turnOf } from './pipelining';
 import { addToLine, createRequestLog } from './request-log';
 import { toWire } from './wire';
 
@@ -12,13 +13,19 @@ const HSTS = 'max-age=31536000';
 const label = /^[\x21-\x7e]{1,200}$/;
 
 /**
- * The conventions of both services: a request id on every answer and log line, a line for each
- * request, and the only catch. An error that is no AppError is a bug: logged with its cause,
+ * The conventions of all services: the requests of a connection one after the other, a request id
+ * on every answer and log line, a line for each request, and the only catch. An error that is no AppError is a bug: logged with its cause,
  * answered 500 without detail.
  */
 export function conventions(log: Logger): Middleware {
   const begin = createRequestLog(log);
   return async (ctx, next) => {
+    const turn = turnOf(ctx.req, ctx.res);
+    if (turn !== true && !(await turn)) {
+      // Its client has gone, and nothing was begun.
+      ctx.respond = false;
+      return;
+    }
     const finish = begin(ctx);
     const given = ctx.get('x-request-id');
     ctx.state.request_id = label.test(given) ? given : newId('req');
