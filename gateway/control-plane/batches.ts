@@ -2,7 +2,7 @@ import { type Dispatcher, Pool } from 'undici';
 import type { BatchItem } from '../../domain/ledger/calls';
 import { type Item, type Load, SentBatch } from './batch';
 import { type Clock, createClock } from './clock';
-import { type NoReply, parseReply, type Reply } from './replies';
+import { isOfControlPlane, type NoReply, parseReply, type Reply } from './replies';
 
 type Op = BatchItem['op'];
 
@@ -154,9 +154,10 @@ export class Batches {
       ...(signal ? { signal } : {}),
     });
     this.clock.set(answer.headers.date);
-    const text = await answer.body.text();
+    const told = parseReply(await answer.body.text());
     const { statusCode: status } = answer;
-    return { status, body: parseReply(text) ?? {}, headers: answer.headers };
+    if (!isOfControlPlane(status, told)) throw new Error('The control plane did not say this.');
+    return { status, body: told ?? {}, headers: answer.headers };
   }
 
   /** All that arrived in one turn of the event loop leaves together. */

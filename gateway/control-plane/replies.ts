@@ -38,10 +38,20 @@ export function isRefusedCall(reply: Reply): boolean {
   return reply.body?.refused_call === true;
 }
 
+/**
+ * True if the control plane itself answered, and nothing that stands before it: a proxy's own page
+ * says nothing of configurations, keys or events. Whoever says 413, the request is too large.
+ */
+export function isOfControlPlane(status: number, body: Reply['body'] | undefined): boolean {
+  if (status === 304 || status === 413) return true;
+  if (body === undefined || status < 300) return body !== undefined;
+  return typeof errorOf({ status, body }).code === 'string';
+}
+
 /** The object that a text holds; undefined if it is no JSON. */
 export function parseReply(text: string): Record<string, unknown> | undefined {
   try {
-    return JSON.parse(text) as Record<string, unknown>;
+    return (JSON.parse(text) as Record<string, unknown> | null) ?? undefined;
   } catch {
     return undefined;
   }
