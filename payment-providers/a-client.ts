@@ -43,7 +43,7 @@ export function createConnection(
     const asking = { oAuthClientId, oAuthClientSecret };
     const asker = new Client({ ...options, clientCredentialsAuthCredentials: asking });
     const oAuthToken = await asker.clientCredentialsAuthManager.fetchToken();
-    good_until_ms = Date.now() + Number(oAuthToken.expiresIn ?? 0) * 1_000 - TOKEN_MARGIN_MS;
+    good_until_ms = performance.now() + Number(oAuthToken.expiresIn ?? 0) * 1_000 - TOKEN_MARGIN_MS;
     const known = { ...asking, oAuthToken };
     const client = new Client({ ...options, clientCredentialsAuthCredentials: known });
     return { client, token: oAuthToken.accessToken };
@@ -52,7 +52,7 @@ export function createConnection(
     opened = undefined;
   };
   const session = () => {
-    if (opened && Date.now() < good_until_ms) return opened;
+    if (opened && performance.now() < good_until_ms) return opened;
     // One call requests a token; calls that come meanwhile wait for the same one.
     good_until_ms = Number.POSITIVE_INFINITY;
     opened = open().catch((error) => {

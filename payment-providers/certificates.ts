@@ -47,7 +47,7 @@ export function createCertificates(rules: CertificateRules): CertificateAt {
   }
 
   async function take(url: string, signal: AbortSignal): Promise<X509Certificate | undefined> {
-    const until_ms = Date.now() + REFUSED_MS;
+    const until_ms = performance.now() + REFUSED_MS;
     const pem = await download(url, signal);
     if (pem === undefined) {
       put(refused, REFUSED_KEPT_MAX, url, { until_ms });
@@ -65,9 +65,9 @@ export function createCertificates(rules: CertificateRules): CertificateAt {
   }
 
   return async (url, signal) => {
-    const now_ms = Date.now();
+    const now_ms = performance.now();
     const known = kept.get(url);
-    if (known && isCurrent(known, now_ms)) return known;
+    if (known && isCurrent(known, Date.now())) return known;
     const no = refused.get(url);
     if (no && no.until_ms > now_ms) {
       if (no.trouble) throw no.trouble;

@@ -14,8 +14,8 @@ const label = /^[\x21-\x7e]{1,200}$/;
 
 /**
  * The conventions of all services: the requests of a connection one after the other, a request id
- * on every answer and log line, a line for each request, and the only catch. An error that is no AppError is a bug: logged with its cause,
- * answered 500 without detail.
+ * on every answer and log line, a line for each request, and the only catch. An error that is no
+ * AppError is a bug: logged with its cause, answered 500 without detail.
  */
 export function conventions(log: Logger): Middleware {
   const begin = createRequestLog(log);

@@ -61,12 +61,12 @@ function createKeys({
     [customFetch]: (url, { method, headers, signal }) =>
       fetch(url, { method, headers: [...headers], signal, redirect: 'manual' }) as never,
   });
-  let renew_at = Date.now() + fresh_ms;
+  let renew_at = performance.now() + fresh_ms;
   const renewOld = (): void => {
-    if (Date.now() < renew_at) return;
-    renew_at = Date.now() + Math.min(cooldown_ms, fresh_ms);
+    if (performance.now() < renew_at) return;
+    renew_at = performance.now() + Math.min(cooldown_ms, fresh_ms);
     const renewed = () => {
-      renew_at = Date.now() + fresh_ms;
+      renew_at = performance.now() + fresh_ms;
     };
     // The keys at hand stay good while the issuer is away.
     keys.reload().then(renewed, () => undefined);

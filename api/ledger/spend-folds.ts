@@ -23,7 +23,7 @@ export interface SpendFolds {
  */
 export function openSpendFolds({ db, log }: { db: Db; log: Logger }): SpendFolds {
   const stop = new AbortController();
-  let swept_at = 0;
+  let swept_at = Number.NEGATIVE_INFINITY;
   let pause_ms = PAUSE_MS;
   const turn = async () => {
     await editions.openEditions(db);
@@ -34,9 +34,9 @@ export function openSpendFolds({ db, log }: { db: Db; log: Logger }): SpendFolds
       const look_ms = folded === 0 ? performance.now() - began : 0;
       pause_ms = Math.min(PAUSE_MS_MAX, Math.max(PAUSE_MS, PAUSES_PER_LOOK * look_ms));
     }
-    if (Date.now() - swept_at < SWEEP_MS) return;
+    if (performance.now() - swept_at < SWEEP_MS) return;
     await editions.sweep(db);
-    swept_at = Date.now();
+    swept_at = performance.now();
   };
   const run = async () => {
     while (!stop.signal.aborted) {

@@ -155,11 +155,11 @@ const LOOK_MS = 50;
  * to an operator the session that keeps it waiting.
  */
 async function settled({ db, principal, log }: Ctx, moment: settling.Moment): Promise<void> {
-  const until = Date.now() + SETTLED_MS_MAX;
+  const until = performance.now() + SETTLED_MS_MAX;
   for (;;) {
     const writing = await settling.openSince(db, moment);
     if (writing === undefined) return;
-    if (Date.now() > until) {
+    if (performance.now() > until) {
       const words = settling.openWords(writing);
       log.warn(writing, `an export waits: ${words}`);
       throw new AppError(

@@ -58,7 +58,7 @@ export function createApiClient(api_url: string) {
         ...(signal ? { signal } : {}),
       });
       const said = answer.headers['x-svc-api-version'];
-      if (typeof said === 'string') checked = { version: said, at: Date.now() };
+      if (typeof said === 'string') checked = { version: said, at: performance.now() };
       return { status: answer.statusCode, headers: answer.headers, body: answer.body };
     } catch (error) {
       if (signal?.aborted) throw error;
@@ -84,8 +84,8 @@ export function createApiClient(api_url: string) {
     async requireFit(): Promise<void> {
       const is_fit = checked !== undefined && fits(checked.version);
       if (is_fit) return;
-      if (checked === undefined || Date.now() - checked.at > UNFIT_MS)
-        checked = { version: await versionOf(send), at: Date.now() };
+      if (checked === undefined || performance.now() - checked.at > UNFIT_MS)
+        checked = { version: await versionOf(send), at: performance.now() };
       if (fits(checked.version)) return;
       const upgrade = olderOf(checked.version);
       const words = upgrade === 'api' ? 'upgrade the API first' : 'upgrade the console';

@@ -25,6 +25,9 @@ export interface LimitStats {
 
 const SWEEP_MS = 30_000;
 
+/** Milliseconds since 1970 as this process began, and what has passed: nobody sets it back. */
+const steady = (): number => performance.timeOrigin + performance.now();
+
 interface Times {
   clock?: () => number;
   sweep_ms?: number | undefined;
@@ -49,7 +52,7 @@ export class Counters {
   private settings: StoreSettings | undefined;
   private store: SharedStore | undefined;
 
-  constructor(log: Logger, { clock = Date.now, sweep_ms = SWEEP_MS, patience_ms }: Times) {
+  constructor(log: Logger, { clock = steady, sweep_ms = SWEEP_MS, patience_ms }: Times) {
     this.log = log;
     this.clock = clock;
     this.patience_ms = patience_ms;

@@ -50,6 +50,8 @@ interface Circuit {
   /** Of this configuration: another one may allow more. */
   rules: LimitRules;
   standing: Standing;
+  /** By the clock of the counters. */
+  until: number;
 }
 
 export function openLimits(log: Logger, counters: Counters = openCounters(log)): Limits {
@@ -181,7 +183,8 @@ export class Limits {
     // One request that is too large says nothing of the others.
     const is_full = scope === 'global' && limit_type !== 'parallel' && used >= limit;
     if (!is_full || !rules.has_circuit || this.openCircuit(rules)) return this.refuse(standing);
-    this.circuit = { rules, standing };
+    const until = this.counters.now() + standing.reset_at - Date.now();
+    this.circuit = { rules, standing, until };
     return this.refuse(standing, true);
   }
 
@@ -195,7 +198,8 @@ export class Limits {
     const { circuit } = this;
     if (circuit === undefined || circuit.rules !== rules || this.counters.isSuspended())
       return undefined;
-    return circuit.standing.reset_at > Date.now() ? circuit.standing : undefined;
+    const left_ms = circuit.until - this.counters.now();
+    return left_ms > 0 ? { ...circuit.standing, reset_at: Date.now() + left_ms } : undefined;
   }
 
   /** The limit that the call is larger than: no wait makes room for it. */

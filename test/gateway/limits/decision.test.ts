@@ -7,6 +7,7 @@ import { type Limits, openLimits } from '../../../gateway/limits/engine';
 import { createLimitRules, type LimitRules } from '../../../gateway/limits/rules';
 import type { Standing } from '../../../gateway/limits/standing';
 import { createLog } from '../../../runtime/log';
+import { until } from '../../support/until';
 
 // Decisions by themselves: no gateway, no HTTP, no store.
 
@@ -168,4 +169,20 @@ test('what is carried into the next minute goes back with a refusal', async () =
   while (counters.countHere(check())) more += 1;
   expect(more).toBe(15);
   await counters.close();
+});
+
+test('a clock that is set back by an hour keeps no caller out, and no circuit open', async () => {
+  const rules = rulesOf({
+    rate_limits: { per_user: { rpm: 10 }, global: { rpm: 20 } },
+    user_rate_limit: { window_seconds: 1 },
+    global_rate_limit: { window_seconds: 1 },
+  });
+  const others = Array.from({ length: 10 }, () => decide(rules, { who: { user_id: 'another' } }));
+  await Promise.all([...others, ...Array.from({ length: 10 }, () => decide(rules))]);
+  expect((await decide(rules, { who: { user_id: 'third' } })).opens_circuit).toBe(true);
+  const right = Date.now;
+  jest.spyOn(Date, 'now').mockImplementation(() => right() - 3_600_000);
+  const refused = await decide(rules);
+  expect((refused.refused?.reset_at ?? 0) - Date.now()).toBeLessThanOrEqual(1_000);
+  await until(async () => (await decide(rules)).refused === undefined);
 });

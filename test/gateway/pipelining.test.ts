@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { many } from '../../../domain/sql';
-import { chat, openWorld, type TestGateway, type World } from '../../support/gateway';
-import { until } from '../../support/until';
+import { many } from '../../domain/sql';
+import { chat, openWorld, type TestGateway, type World } from '../support/gateway';
+import { until } from '../support/until';
 
 let world: World;
 let one: TestGateway;
