@@ -73,7 +73,7 @@ export class Spool {
    * room there is here: if this process dies too, the next one finds it.
    */
   takeOver(send: Send): void {
-    for (const name of fs.readdirSync(this.folder)) {
+    for (const name of this.names()) {
       const file = path.join(this.folder, name);
       if (!FORM.test(name) || file === this.file || this.taken.has(file)) continue;
       try {
@@ -82,6 +82,16 @@ export class Spool {
         // Another process may have been first.
         this.log.info({ err: error }, 'a spooled file was not taken over');
       }
+    }
+  }
+
+  /** The files of the folder; none while it cannot be read, which is no reason to end calls. */
+  private names(): string[] {
+    try {
+      return fs.readdirSync(this.folder);
+    } catch (error) {
+      this.fail((error as Error).message);
+      return [];
     }
   }
 
@@ -103,9 +113,12 @@ export class Spool {
   close(): void {
     clearInterval(this.timer);
     this.is_closed = true;
-    fs.closeSync(this.fd);
-    if (this.pending.size === 0) fs.rmSync(this.file, { force: true });
-    else fs.utimesSync(this.file, 0, 0);
+    quietly(() => fs.closeSync(this.fd));
+    quietly(() =>
+      this.pending.size === 0
+        ? fs.rmSync(this.file, { force: true })
+        : fs.utimesSync(this.file, 0, 0),
+    );
     for (const file of this.taken) quietly(() => fs.utimesSync(file, 0, 0));
   }
 
@@ -136,13 +149,14 @@ export class Spool {
     const made = `${this.file}.new`;
     try {
       const text = [...this.pending.values()].map((line) => `\n${line}`).join('');
+      fs.mkdirSync(this.folder, { recursive: true, mode: 0o700 });
       fs.writeFileSync(made, text, { mode: 0o600 });
       fs.renameSync(made, this.file);
       fs.closeSync(this.fd);
       this.fd = this.open();
       this.bytes = Buffer.byteLength(text);
     } catch (error) {
-      fs.rmSync(made, { force: true });
+      quietly(() => fs.rmSync(made, { force: true }));
       this.fail((error as Error).message);
     }
   }
@@ -152,7 +166,7 @@ export class Spool {
     try {
       touch(this.file);
     } catch {
-      // Another process took this one for ended, and has sent what it found.
+      // Another process took this one for ended, and has sent what it found; or all of it is gone.
       this.rewrite();
     }
   }
@@ -173,12 +187,12 @@ function touch(file: string): void {
   fs.utimesSync(file, now, now);
 }
 
-/** Does something to a file that another process may have sent and removed. */
+/** Does something to a file that may be gone: sent and removed by another process. */
 function quietly(action: () => void): void {
   try {
     action();
   } catch {
-    // It is gone.
+    // Then nothing is left to do.
   }
 }
 

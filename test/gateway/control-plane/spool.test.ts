@@ -250,3 +250,26 @@ test('a folder that cannot be written is said at the start', () => {
   mkdirSync(path.join(folder, 'other'));
   expect(() => new Spool(path.join(file, 'below'), log)).toThrow(/GATEWAY_SPOOL_DIR cannot/);
 });
+
+test('a folder that goes while the gateway runs ends nothing, is told once, and is made anew', () => {
+  const spool = new Spool(folder, log, 400);
+  spool.keep(settlement(1));
+  rmSync(folder, { recursive: true });
+  const sent: Spooled[] = [];
+  const send = (one: Spooled[0]) => void sent.push([one, undefined]);
+  for (let n = 0; n < 3; n += 1) spool.takeOver(send);
+  expect(lines.filter((line) => line.includes('are not spooled'))).toHaveLength(1);
+  // The bound makes it write the file anew, and the folder with it.
+  for (let n = 2; n < 20; n += 1) spool.keep(settlement(n))();
+  expect(files(folder)).toHaveLength(1);
+  spool.close();
+  expect(foundBy(folder)).toHaveLength(1);
+  expect(sent).toEqual([]);
+});
+
+test('a folder that is gone as the gateway ends fails no end', () => {
+  const spool = new Spool(folder, log);
+  spool.keep(settlement(1));
+  rmSync(folder, { recursive: true });
+  expect(() => spool.close()).not.toThrow();
+});
