@@ -22,6 +22,7 @@ export interface StoreSettings {
 
 // What a store that does not answer costs a request, once.
 const PATIENCE_MS = 50;
+const PROBE_MS = 1_000;
 const CLOCK_MS = 10_000;
 
 /** The connection to the Redis that holds the shared counters, and its clock. */
@@ -44,6 +45,8 @@ export class StoreClient {
       connectTimeout: 2_000,
       // A connection that has died without a word is given up.
       socketTimeout: 2_000,
+      // A primary that was made a replica takes no write on this connection any more.
+      reconnectOnError: ({ message }) => message.includes('READONLY'),
       retryStrategy: (times) => Math.min(times * 50, 500),
       scripts: { checkLimits: { lua: limit_script } },
     });
@@ -71,8 +74,13 @@ export class StoreClient {
     return this.clock_at < this.clock();
   }
 
-  /** Asks what the store's clock says. Throws if the store does not answer in time. */
-  async readClock(): Promise<void> {
+  /**
+   * Asks what the store's clock says. Throws if the store does not answer in time, or, given the
+   * prefix of its keys, takes no write: a replica answers, and so does a store that is full.
+   */
+  async readClock(writing_below?: string): Promise<void> {
+    if (writing_below !== undefined)
+      await this.within(this.redis.set(`${writing_below}probe`, '', 'PX', PROBE_MS));
     const sent_at = this.clock();
     const [seconds, micros] = await within(this.patience_ms, this.redis.time());
     const heard_at = this.clock();

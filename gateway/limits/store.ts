@@ -180,13 +180,13 @@ export class SharedStore {
     this.log.warn({ reason: error.message }, `the store of shared limits is away: ${instead}`);
   }
 
-  /** Asks whether it answers, and what its clock says. */
+  /** Asks whether it answers and takes writes, and what its clock says. */
   private async probe(): Promise<void> {
     const is_due = this.state !== 'up' || this.client.isClockDue();
     if (this.is_probing || !is_due || !this.client.isConnected()) return;
     this.is_probing = true;
     try {
-      await this.client.readClock();
+      await this.client.readClock(this.state === 'up' ? undefined : this.settings.key_prefix);
       if (this.state !== 'up') this.recover();
     } catch (error) {
       this.fail(error as Error);

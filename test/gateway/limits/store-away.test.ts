@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { tokenBucket } from '../../../gateway/limits/windows';
 import { waitForStore } from '../../support/limits';
 import { until } from '../../support/until';
@@ -96,4 +97,19 @@ test('without local_fallback everything passes while the store is away', async (
   expect(await passes([limits], 30, rule(10))).toBe(30);
   expect(limits.isSuspended()).toBe(true);
   expect(lines).toHaveLength(1);
+});
+
+test('a store that was made a replica answers and takes no writes: it is away until it does', async () => {
+  const limits = await open();
+  expect(await passes([limits], 3, rule(10))).toBe(3);
+  await redis.client.replicaof('127.0.0.1', 1);
+  await ask(limits, rule(10));
+  await until(() => limits.storeState() === 'down');
+  // Many probes long.
+  await sleep(2_000);
+  expect(limits.storeState()).toBe('down');
+  expect(lines).toHaveLength(1);
+  await redis.client.replicaof('NO', 'ONE');
+  await until(() => limits.storeState() === 'up');
+  expect(lines).toHaveLength(2);
 });
