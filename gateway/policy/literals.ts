@@ -74,6 +74,8 @@ const label = /^[\w.:/-]{0,128}$/;
 const plain_name = /^[$A-Za-z_]{1,64}$/;
 const BINARY_MIN = 1_024;
 const binary = /^(?:data:[\w/+.;=-]*,)?[\w+/=-]*$/;
+// A shorter number names nobody.
+const number = /-?\d[\d.eE+-]{5,}/;
 
 /** True if nobody reads a member's string: it is a label, or bytes in Base64 from end to end. */
 export function isSilent(name: string, value: string): boolean {
@@ -164,6 +166,11 @@ interface Role {
   is_unread: boolean;
   is_echo: boolean;
   is_in_echo: boolean;
+  /** What a model or a client gives a tool: all of it is theirs, and nothing the wire's. */
+  is_tools: boolean;
+  /** Its `type`, and what nobody reads in it unless it is of plain text. */
+  type: string;
+  silent: Literal[];
 }
 
 /**
@@ -177,41 +184,54 @@ export function literalsIn(text: string, unread: ReadonlySet<string> = nothing):
   const isUnread = ({ outer, member, role }: Container<Role>): boolean =>
     outer === undefined ? unread.has(member) : role.is_unread;
   walk<Role>(text, {
-    open(outer) {
+    open(outer, is_list) {
       const is_echo = outer?.member === 'logprobs';
       const is_in_echo = is_echo || outer?.role.is_in_echo === true;
-      return { is_unread: outer !== undefined && isUnread(outer), is_echo, is_in_echo };
+      const is_tools = outer?.role.is_tools === true || (outer?.member === 'input' && !is_list);
+      const is_unread = outer !== undefined && isUnread(outer);
+      return { is_unread, is_echo, is_in_echo, is_tools, type: '', silent: [] };
     },
     close({ role, start, is_list }, end) {
       if (role.is_echo) echoes.push({ start, end, is_list });
+      if (role.type === 'text') literals.push(...role.silent);
     },
     name({ role, name, member }, start, end) {
-      const is_said = named_freely.has(name) || !isPlainName(member);
+      const is_said = role.is_tools || named_freely.has(name) || !isPlainName(member);
       if (!is_said || role.is_unread) return;
       literals.push({ start, end, value: member, parts_of: undefined });
     },
     string(holder, start, end) {
+      const { role, member } = holder;
       if (isUnread(holder)) return;
       // It is taken out of answers as a whole.
-      if (holder.role.is_in_echo && unread !== nothing) return;
-      const literal = literalAt(text, holder, { start, end });
-      if (literal !== undefined) literals.push(literal);
+      if (role.is_in_echo && unread !== nothing) return;
+      const [literal, is_silent] = literalAt(text, holder, { start, end });
+      if (member === 'type' && !holder.is_list) role.type = literal.value;
+      (is_silent ? role.silent : literals).push(literal);
+    },
+    between({ role }, from, to) {
+      if (!role.is_tools || role.is_unread) return;
+      const found = number.exec(text.slice(from, to));
+      if (found === null) return;
+      const start = from + found.index;
+      const [value] = found;
+      literals.push({ start, end: start + value.length, value, parts_of: undefined });
     },
   });
   return { literals, echoes };
 }
 
-/** The string that a list holds or a member has as its value; undefined if nobody reads it. */
+/** The string that a list holds or a member has as its value, and whether nobody reads it. */
 function literalAt(
   text: string,
-  { is_list, name: own_name, member, outer }: Container<Role>,
+  { is_list, name: own_name, member, outer, role }: Container<Role>,
   { start, end }: Span,
-): Literal | undefined {
+): [Literal, is_silent: boolean] {
   const value = said(text, start, end);
   const name = is_list ? own_name : member;
-  const is_free = !is_list && named_freely.has(own_name);
-  if (!is_free && isSilent(name, value)) return undefined;
+  const is_free = role.is_tools || (!is_list && named_freely.has(own_name));
   const is_part = member === 'text' && outer?.is_list === true;
   const parts_of = is_part ? outer.start : undefined;
-  return { start, end, value, parts_of, is_json: name === 'arguments' };
+  const literal = { start, end, value, parts_of, is_json: name === 'arguments' };
+  return [literal, !is_free && isSilent(name, value)];
 }

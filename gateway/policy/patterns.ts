@@ -41,6 +41,13 @@ export function builtinPattern(name: Builtin): Pattern {
   return { name, ...made[name] };
 }
 
+// Digits in groups, and all that people and models write for a hyphen between them.
+const digits = /[\d \p{Pd}\u2212]/u;
+// An account number with a sign behind each of its characters, and one that may be beginning.
+const IBAN_MOST = 68;
+const iban_begun =
+  /(?<![A-Z0-9])[A-Z](?:[A-Z](?:\d(?:\d(?:[ \p{Pd}\u2212]?[A-Z0-9]){0,30}[ \p{Pd}\u2212]?)?)?)?$/iu;
+
 // These run on the engine of the language: each begins where something else ends and repeats one
 // class at a time, so that nothing is tried twice over a long text.
 const made: Record<Builtin, Omit<Pattern, 'name'>> = {
@@ -56,18 +63,29 @@ const made: Record<Builtin, Omit<Pattern, 'name'>> = {
     tail: (text) => tailOf(text, { most: 320, is: /[\p{L}\p{N}_.%+@-]/u }),
   },
   credit_card: {
-    find: (text, from) => matched(/\d(?:[ -]?\d){12,}/g, text, from).flatMap(cardsIn(text)),
-    tail: (text) => tailOf(text, { most: 48, is: /[\d -]/, first: /\d/ }),
+    find: (text, from) =>
+      matched(/\d(?:[ \p{Pd}\u2212]?\d){12,}/gu, text, from).flatMap(cardsIn(text)),
+    tail: (text) => tailOf(text, { most: 48, is: digits, first: /\d/ }),
   },
   us_ssn: {
     find: (text, from) =>
-      matched(/(?<![\d-])(?!000|666|9)\d{3}([ -])(?!00)\d{2}\1(?!0000)\d{4}(?![\d-])/g, text, from),
-    tail: (text) => tailOf(text, { most: 12, is: /[\d -]/, first: /\d/ }),
+      matched(
+        /(?<![\d\p{Pd}\u2212])(?!000|666|9)\d{3}(?: (?!00)\d{2} |[\p{Pd}\u2212](?!00)\d{2}[\p{Pd}\u2212])(?!0000)\d{4}(?![\d\p{Pd}\u2212])/gu,
+        text,
+        from,
+      ),
+    tail: (text) => tailOf(text, { most: 12, is: digits, first: /\d/ }),
   },
   iban: {
     find: (text, from) =>
-      matched(/(?<![A-Z0-9])[A-Z]{2}\d{2}(?: ?[A-Z0-9]){11,30}/g, text, from).flatMap(ibanIn(text)),
-    tail: (text) => tailOf(text, { most: 44, is: /[A-Z0-9 ]/, first: /[A-Z]/ }),
+      matched(/(?<![A-Z0-9])[A-Z]{2}\d{2}(?=[ \p{Pd}\u2212]?[A-Z0-9])/giu, text, from).flatMap(
+        ibanAt(text),
+      ),
+    tail: (text) => {
+      const end = text.slice(-IBAN_MOST);
+      const at = end.search(iban_begun);
+      return at < 0 ? text.length : text.length - end.length + at;
+    },
   },
   api_key: {
     find: (text, from) => matched(api_key, text, from),
@@ -183,15 +201,22 @@ const iban_lengths = new Map(
     ?.map((row) => [row.slice(0, 2), Number(row.slice(2))]),
 );
 
-function ibanIn(text: string): (run: Range) => Range[] {
-  return ({ start, end }) => {
-    const length = iban_lengths.get(text.slice(start, start + 2)) ?? Infinity;
+/** The account number that begins like this, with a blank or a hyphen between its groups or none. */
+function ibanAt(text: string): (begun: Range) => Range[] {
+  return ({ start }) => {
+    const length = iban_lengths.get(text.slice(start, start + 2).toUpperCase());
+    if (length === undefined) return [];
     let compact = '';
     let at = start;
-    for (; at < end && compact.length < length; at += 1) {
-      if (text[at] !== ' ') compact += text[at];
+    for (let may_part = false; compact.length < length; at += 1) {
+      const character = text[at] ?? '';
+      if (/^[A-Z0-9]$/i.test(character)) {
+        compact += character;
+        may_part = true;
+      } else if (may_part && /^[ \p{Pd}\u2212]$/u.test(character)) may_part = false;
+      else return [];
     }
-    return compact.length === length && isMod97(compact) ? [{ start, end: at }] : [];
+    return isMod97(compact) ? [{ start, end: at }] : [];
   };
 }
 
