@@ -1,5 +1,6 @@
 import type { Asked, Wire } from '../providers/kind';
 import { parseExact, printExact } from '../wire/exact';
+import { withoutNamed } from '../wire/named';
 import { membersOf } from '../wire/scan';
 import { type Body, isObject } from '../wire/values';
 import { withMarkAtEnd } from './cache-marks';
@@ -58,35 +59,9 @@ export function fitted(text: string, wire: Wire, asked: Asked): Fitted {
   }
   const marked = wire.marks_blocks === true ? withMarkAtEnd(parts) : parts;
   const members_text = [...marked].map(([name, value]) => `${JSON.stringify(name)}:${value}`);
-  const whole = withoutNamed(`{${members_text.join(',')}}`, drop_anywhere, left_out);
-  return { text: withoutInner(whole, wire, left_out), left_out: [...new Set(left_out)] };
-}
-
-/** Without the members of these names, wherever they stand. */
-function withoutNamed(text: string, names: readonly string[], left_out: string[]): string {
-  if (!names.some((name) => text.includes(`"${name}"`))) return text;
-  const whole = parseExact(text);
-  const found = new Set<string>();
-  cutNamed(whole, names, found);
-  left_out.push(...found);
-  return found.size === 0 ? text : printExact(whole);
-}
-
-// What stands in these is called as the client likes.
-const named_freely = new Set(['parameters', 'schema', 'properties', 'metadata', 'variables']);
-
-function cutNamed(value: unknown, names: readonly string[], found: Set<string>): void {
-  if (Array.isArray(value)) {
-    for (const one of value) cutNamed(one, names, found);
-    return;
-  }
-  if (!isObject(value)) return;
-  for (const [name, member] of Object.entries(value as Body)) {
-    if (names.includes(name)) {
-      delete (value as Body)[name];
-      found.add(name);
-    } else if (!named_freely.has(name)) cutNamed(member, names, found);
-  }
+  const whole = withoutNamed(`{${members_text.join(',')}}`, drop_anywhere);
+  left_out.push(...whole.found);
+  return { text: withoutInner(whole.text, wire, left_out), left_out: [...new Set(left_out)] };
 }
 
 /** Without some members of the objects that stand under these names, wherever they stand. */

@@ -201,7 +201,7 @@ const iban_lengths = new Map(
     ?.map((row) => [row.slice(0, 2), Number(row.slice(2))]),
 );
 
-/** The account number that begins like this, with a blank or a hyphen between its groups or none. */
+/** The account number that begins here; a blank or a hyphen may stand between its groups. */
 function ibanAt(text: string): (begun: Range) => Range[] {
   return ({ start }) => {
     const length = iban_lengths.get(text.slice(start, start + 2).toUpperCase());

@@ -4,7 +4,9 @@ import { isKept } from '../../domain/texts';
 import type { Prepared, Read } from '../call/call';
 import type { ClientRequest } from '../families/request';
 import { applyEdits, cutMember, memberEdit } from '../wire/edits';
+import { parseExact, printExact } from '../wire/exact';
 import { checkKeys } from '../wire/members';
+import { withoutNamed } from '../wire/named';
 import { type Body, headerText, isObject } from '../wire/values';
 import { asksCost } from './cost';
 import { talkOf } from './policies';
@@ -44,8 +46,7 @@ export function takeMembers(call: Read): Prepared {
 /** Prompt caching that policy forbids, and structured output asked for in the one form. */
 function takeCaching({ family, snapshot, request }: Read): void {
   const { body } = request;
-  if (!snapshot.policies.allows_cache_control && strip(body))
-    rewrite(request, JSON.stringify(body));
+  if (!snapshot.policies.allows_cache_control) strip(request);
   if (family.takes_members !== true || body.response_format == null) return;
   const format = formatOf(body.response_format);
   if (family.format_in_text) moveFormat(request, format);
@@ -93,23 +94,16 @@ function remove(request: ClientRequest, name: string): void {
   request.outgoing = { bytes: Buffer.from(left.text), spans: left.spans };
 }
 
-function rewrite(request: ClientRequest, text: string): void {
-  request.outgoing = { bytes: Buffer.from(text), spans: checkKeys(text) };
+/** Takes prompt caching out of the body, wherever it is asked for. */
+function strip(request: ClientRequest): void {
+  const { text, found } = withoutNamed(request.outgoing.bytes.toString('utf8'), ['cache_control']);
+  if (found.length === 0) return;
+  request.body = JSON.parse(text) as Body;
+  rewrite(request, text);
 }
 
-/**
- * Deletes every `cache_control`, but not a property that a schema calls so; true if there was one.
- */
-function strip(value: unknown, is_named_freely = false): boolean {
-  if (typeof value !== 'object' || value === null) return false;
-  let found = false;
-  for (const [name, member] of Object.entries(value)) {
-    if (name === 'cache_control' && !is_named_freely) {
-      delete (value as Body)[name];
-      found = true;
-    } else if (strip(member, name === 'properties')) found = true;
-  }
-  return found;
+function rewrite(request: ClientRequest, text: string): void {
+  request.outgoing = { bytes: Buffer.from(text), spans: checkKeys(text) };
 }
 
 interface Format {
@@ -135,6 +129,12 @@ function formatOf(value: unknown): Format {
   return { type, json_schema: given };
 }
 
+/** What of a checked body is moved. */
+interface ExactBody {
+  text?: Body | null;
+  response_format: { json_schema?: Body };
+}
+
 /** Responses take the format in `text`, flat. */
 function moveFormat(request: ClientRequest, { type, json_schema }: Format): void {
   const { text = null } = request.body;
@@ -142,12 +142,15 @@ function moveFormat(request: ClientRequest, { type, json_schema }: Format): void
   if (text?.format != null) {
     throw wrong('response_format', 'Give either "response_format" or "text.format", not both.');
   }
+  const given = parseExact(request.outgoing.bytes.toString('utf8')) as ExactBody;
   remove(request, 'response_format');
   if (request.body.text !== undefined) remove(request, 'text');
   request.body.text = { ...text, format: { type, ...json_schema } };
+  // In the client's own words: a schema may hold numbers that no double does.
+  const moved = { ...given.text, format: { type, ...given.response_format.json_schema } };
   const { bytes, spans } = request.outgoing;
   const left = bytes.toString('utf8');
-  const edit = memberEdit(left, spans, 'text', JSON.stringify(request.body.text));
+  const edit = memberEdit(left, spans, 'text', printExact(moved));
   rewrite(request, applyEdits(left, [edit]));
 }
 

@@ -9,6 +9,7 @@ import {
   post,
   type World,
 } from '../../support/gateway';
+import { openScripted } from '../../support/upstream';
 
 let world: World;
 let limited: string;
@@ -170,6 +171,31 @@ test('prompt caching may be asked for where policy allows it, and is taken out w
   expect(await passed(uncached + path, body)).toEqual(plain);
   const given = message('Hi', cached);
   expect(await passed(`${uncached}/v1/messages`, given)).toEqual(given);
+});
+
+test('taking prompt caching or a format elsewhere changes no number, and nothing that the client names', async () => {
+  const scripted = await openScripted();
+  const { url, close } = await world.openGateway({
+    settings: { policy: { cache_control: 'strip' } },
+    target: { base_url: `${scripted.url}/v1` },
+  });
+  const sent = async (to: string, body: string) => {
+    scripted.play(['{}'], 'application/json');
+    await post(url + to, world.key, body);
+    return scripted.arrived.at(-1)?.text ?? '';
+  };
+  const id = '12345678901234567890';
+  const tool = `{"type":"function","function":{"name":"f","parameters":{"maximum":${id},"default":{"cache_control":1}}}}`;
+  const body = `{"model":"gpt-4o-mini","messages":[{"role":"user","content":"Hi"}],"cache_control":{"type":"ephemeral"},"metadata":{"cache_control":"mine"},"tools":[${tool}]}`;
+  const stripped = await sent(path, body);
+  expect(stripped).toContain(tool);
+  expect(stripped).toContain('"metadata":{"cache_control":"mine"}');
+  expect(stripped).not.toContain('ephemeral');
+  const format = `{"type":"json_schema","json_schema":{"name":"a","schema":{"maximum":${id}}}}`;
+  const asked = `{"model":"gpt-4o-mini","input":"Hi","response_format":${format}}`;
+  expect(await sent('/v1/responses', asked)).toContain(`"maximum":${id}`);
+  await close();
+  await scripted.close();
 });
 
 const schema = { type: 'object', properties: {} };
