@@ -163,7 +163,9 @@ export const variables = {
       .string()
       .refine(isOrigin, 'must be an origin such as https://api.example.com')
       .optional(),
+    // Of its probes; absent: it answers none.
     WORKER_PORT: port.optional(),
+    WORKER_HOST: host,
     // While an API of before 1.5 is rolled back to: it does not sign the verdicts of tickets.
     ACCEPT_UNSIGNED_VERDICTS_UNTIL: z.iso
       .datetime({ offset: true, error: 'must be a time such as 2027-01-31T00:00:00Z' })

@@ -15,6 +15,7 @@ import { temporalAddress } from '../temporal/connection';
 import { missingParts } from '../temporal/prepare';
 import { type WorkerName, worker_queues } from '../temporal/queues';
 import { bundleWorkflows } from './bundle';
+import { openProbes, type Probes } from './probes';
 import { connectWorker, createWorkers } from './run';
 import { sdkLogInto } from './sdk-log';
 
@@ -44,6 +45,7 @@ interface Shared {
   connection: NativeConnection;
   client: Client;
   workflow_code: string;
+  probes: Probes | undefined;
 }
 
 /**
@@ -59,6 +61,11 @@ export async function runPrograms(programs: readonly Program[]): Promise<void> {
   // Of each thread that runs workflows: they make little garbage, and V8 would let it grow to three
   // times 16 MB in each before it looks.
   setFlagsFromString('--max-semi-space-size=2');
+  const { WORKER_PORT: port, WORKER_HOST: host } = config;
+  const probes =
+    port === undefined
+      ? undefined
+      : await openProbes({ port, host, programs: programs.length }, log);
   const workflow_code = await bundleWorkflows();
   const to = temporalAddress(temporalVariables());
   const connection = await connectWorker(to, log);
@@ -67,15 +74,16 @@ export async function runPrograms(programs: readonly Program[]): Promise<void> {
     namespace: config.TEMPORAL_NAMESPACE,
   });
   await waitForParts(client, log);
-  const shared = { config, connection, client, workflow_code };
+  const shared = { config, connection, client, workflow_code, probes };
   await Promise.all(programs.map((program) => runProgram(program, shared)));
   await client.connection.close();
   await connection.close();
+  probes?.close();
 }
 
 async function runProgram(program: Program, shared: Shared): Promise<void> {
   const { name, pool_max, openBeside } = program;
-  const { config, connection, client, workflow_code } = shared;
+  const { config, connection, client, workflow_code, probes } = shared;
   const namespace = config.TEMPORAL_NAMESPACE;
   const log = createLog(name, config.LOG_LEVEL);
   const db = openDatabase(config.DATABASE_URL, pool_max, name);
@@ -95,7 +103,9 @@ async function runProgram(program: Program, shared: Shared): Promise<void> {
   const beside = openBeside?.({ db, client, config, log });
   log.info({ address: config.TEMPORAL_ADDRESS, task_queues: worker_queues[name] }, `${name} runs`);
   // Ends on SIGINT and SIGTERM, which the SDK's runtime handles.
-  await Promise.all(workers.map((worker) => worker.run()));
+  const running = workers.map((worker) => worker.run());
+  probes?.watch(workers);
+  await Promise.all(running);
   await beside?.close();
   await tracing?.close();
   await db.destroy();

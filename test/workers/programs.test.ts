@@ -5,8 +5,11 @@ import path from 'node:path';
 import { Context } from '@temporalio/activity';
 import { Client, Connection } from '@temporalio/client';
 import { bundleWorkflowCode, DefaultLogger, NativeConnection } from '@temporalio/worker';
+import { request } from 'undici';
 import { activities_of } from '../../activities';
 import { root } from '../../runtime/root';
+import { API_VERSION } from '../../runtime/version';
+import { freePorts } from '../../sandbox/processes/ports';
 import { useTemporal } from '../../sandbox/servers/temporal';
 import { versionIn, type WorkerName } from '../../temporal/queues';
 import { createWorkers } from '../../workers/run';
@@ -37,7 +40,7 @@ afterAll(async () => {
 });
 
 /** `npm run start:worker -- names`; `exit` is its code. */
-function startWorker(...names: string[]) {
+function startWorker(names: string[], more: Record<string, string> = {}) {
   const child = spawn(process.execPath, ['run.cjs', 'workers/main.ts', ...names], {
     cwd: root,
     env: {
@@ -47,6 +50,7 @@ function startWorker(...names: string[]) {
       TEMPORAL_NAMESPACE: namespace,
       SVC_SECRETS_KEY: secrets_key,
       LOG_LEVEL: 'info',
+      ...more,
     },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -70,7 +74,7 @@ async function pollersOf(task_queue: string): Promise<string[]> {
 }
 
 test('a process runs the named programs and no other, each on its own queue, and ends on SIGTERM', async () => {
-  const worker = startWorker('export', 'config');
+  const worker = startWorker(['export', 'config']);
   const runs = (name: string) => worker.output().includes(`${name} runs`);
   await until(() => runs('worker_export') && runs('worker_config'));
   for (const name of ['export', 'config']) {
@@ -86,12 +90,42 @@ test('a process runs the named programs and no other, each on its own queue, and
 });
 
 test('a name that is no worker ends the start with words, before anything is connected', async () => {
-  const worker = startWorker('export', 'exports');
+  const worker = startWorker(['export', 'exports']);
   expect(await worker.exit).toBe(1);
   expect(worker.output()).toBe(
     'There is no worker "exports". Usage: npm run start:worker -- [lifecycle] [export] [config]; ' +
       'no name starts all three.\n',
   );
+});
+
+test('probes tell whether a process of workers lives, and whether it takes tasks', async () => {
+  const probe = async (port: string, path: string) => {
+    const answer = await request(`http://127.0.0.1:${port}${path}`);
+    return [answer.statusCode, await answer.body.json()];
+  };
+  const portOf = async (worker: ReturnType<typeof startWorker>) => {
+    await until(() => worker.output().includes('probes listen'));
+    return /"port":(\d+)/.exec(worker.output())?.[1] ?? '';
+  };
+  const given = { WORKER_PORT: '0', WORKER_HOST: '127.0.0.1' };
+  const worker = startWorker(['export', 'config'], given);
+  const port = await portOf(worker);
+  expect(await probe(port, '/health')).toEqual([200, { status: 'ok', version: API_VERSION }]);
+  await until(async () => (await probe(port, '/readyz'))[0] === 200);
+  expect(await probe(port, '/')).toEqual([404, expect.objectContaining({ status: 'not found' })]);
+  const clash = startWorker(['config'], { ...given, WORKER_PORT: port });
+  expect(await clash.exit).toBe(1);
+  expect(clash.output()).toContain(`Port ${port} is in use by another process. Set WORKER_PORT`);
+  worker.child.kill('SIGTERM');
+  expect(await worker.exit).toBe(0);
+
+  const [nobody = 0] = await freePorts(1);
+  const alone = startWorker(['config'], { ...given, TEMPORAL_ADDRESS: `127.0.0.1:${nobody}` });
+  const lonely = await portOf(alone);
+  expect((await probe(lonely, '/health'))[0]).toBe(200);
+  const reason = 'Temporal is not connected yet';
+  expect(await probe(lonely, '/readyz')).toEqual([503, { status: 'not ready', reason }]);
+  alone.child.kill('SIGKILL');
 });
 
 test('no program has an activity of another one', () => {
