@@ -53,6 +53,11 @@ export const openHold = z.strictObject({
 
 export const story = z.strictObject({
   request_id: id,
+  other_request_ids: z
+    .array(id)
+    .describe(
+      "The further calls under the X-Request-Id that was asked for, newest first, 20 at most; empty if the call's own request_id was.",
+    ),
   created_at: time,
   status: z.string().nullable().describe('Of its reservation; null: it never held anything.'),
   outcome: z.string().nullable(),

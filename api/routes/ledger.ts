@@ -34,7 +34,9 @@ const holds = z.strictObject({
   ...listParts(),
 });
 const request = z.strictObject({
-  id: id.describe("The call's request_id."),
+  id: id.describe(
+    "The call's request_id (x-svc-request-id), or its client's X-Request-Id: the newest call under it.",
+  ),
   org_id: id.optional(),
 });
 const listWords =

@@ -5,10 +5,13 @@ import type { FrozenKey } from '../calls';
 import { linesOfOne, type PriceLine } from '../price-sheet';
 import type { Viewer } from '../wallets';
 import { type Entry, entriesOf, isSeen, seenBy } from './entries';
+import { callsLabelled } from './labelled-requests';
 
 /** One call's whole story: what it asked for, held, waited for, used and cost. */
 export interface RequestStory {
   request_id: string;
+  /** The further calls under the X-Request-Id by which this one was asked for, newest first. */
+  other_request_ids: string[];
   created_at: Date;
   /** Of its reservation; null: it never held anything. */
   status: string | null;
@@ -71,8 +74,11 @@ interface Ticket {
   note: string | null;
 }
 
+/** A story by the call's own id. */
+type OwnStory = Omit<RequestStory, 'other_request_ids'>;
+
 type Reserved = Omit<
-  RequestStory,
+  OwnStory,
   'hold' | 'cost_ticket' | 'price_lines' | 'settlement' | 'transactions' | 'events'
 > &
   Hold & {
@@ -83,16 +89,32 @@ type Reserved = Omit<
     closed_at: Date | null;
   };
 
+type StoryViewer = Viewer & { is_platform?: boolean; event_types?: readonly string[] };
+
 /**
- * The story of a call by its request_id. Throws `not_found` unless the viewer bills, made the call
- * or leads the team that it was made for. A call that was refused before it held or opened a ticket
- * has events alone: it is found by whoever may read one of their types, `event_types`.
+ * The story of a call by its request_id, else of the newest call under that X-Request-Id which the
+ * viewer may see. Throws `not_found` unless the viewer bills, made the call or leads the team that
+ * it was made for. A call that was refused before it held or opened a ticket has events alone: it
+ * is found by whoever may read one of their types, `event_types`.
  */
-export async function storyOf(
+export async function storyOf(db: Db, id: string, viewer: StoryViewer): Promise<RequestStory> {
+  const own = await ownStory(db, id, viewer);
+  if (own !== undefined) return { ...own, other_request_ids: [] };
+  const { event_types = [] } = viewer;
+  const labelled = await callsLabelled(db, id, { ...viewer, event_types });
+  for (const request_id of labelled) {
+    const story = await ownStory(db, request_id, viewer);
+    const other_request_ids = labelled.filter((other) => other !== request_id);
+    if (story !== undefined) return { ...story, other_request_ids };
+  }
+  throw new AppError('not_found', 'No request was found under this id.', { param: 'id' });
+}
+
+async function ownStory(
   db: Db,
   request_id: string,
-  viewer: Viewer & { is_platform?: boolean; event_types?: readonly string[] },
-): Promise<RequestStory> {
+  viewer: StoryViewer,
+): Promise<OwnStory | undefined> {
   const bindings = { request_id, org_id: viewer.org_id, ...seenBy(viewer) };
   const call = await maybe<Reserved>(
     db,
@@ -196,7 +218,7 @@ function storyOfTicket(
   ticket: TicketRow,
   request_id: string,
   events: RequestStory['events'],
-): RequestStory {
+): OwnStory {
   const { created_at, user_id, team_id, key_id, agent_id, session_id, tags } = ticket;
   const { family, provider, model } = ticket;
   return {
@@ -211,7 +233,7 @@ async function storyOfEvents(
   db: Db,
   of: EventsOf,
   event_types: readonly string[],
-): Promise<RequestStory> {
+): Promise<OwnStory | undefined> {
   const { org_id, request_id } = of;
   // Whoever may not see its hold or ticket is not told that it had none.
   const { is_charged } = await one<{ is_charged: boolean }>(
@@ -224,8 +246,7 @@ async function storyOfEvents(
   );
   const events = is_charged ? [] : await eventsOf(db, of, event_types);
   const [first] = events;
-  if (first === undefined)
-    throw new AppError('not_found', 'No request was found under this id.', { param: 'id' });
+  if (first === undefined) return undefined;
   return { ...unheld, request_id, created_at: first.created_at, events };
 }
 

@@ -170,6 +170,45 @@ test("one call's story: its lines add up to its cost, and its entries are there"
   expect((await story(other.owner_key)).status).toBe(404);
 });
 
+test("a call is found by its client's X-Request-Id: the newest, with the others beside it", async () => {
+  const { org_id, member_id: user_id } = tenant;
+  const label = 'label of two';
+  const named = async (more: object = {}) => {
+    const request_id = randomUUID();
+    await settled({ db, lanes }, org_id, 1, undefined, { request_id, ...more });
+    await many(
+      db,
+      `insert into events (id, created_at, org_id, type, request_id, trace_label, payload)
+       values (new_id('evt'), now(), :org_id, 'request.completed', :request_id, :label, '{}')`,
+      { org_id, request_id, label },
+    );
+    return request_id;
+  };
+  const own = await named({ user_id });
+  const foreign = await named();
+  // A type that members may see gives away no call of another.
+  await many(
+    db,
+    `insert into events (id, created_at, org_id, type, request_id, trace_label, payload)
+     values (new_id('evt'), now(), :org_id, 'cost_ticket.resolved', :foreign, :label, '{}')`,
+    { org_id, foreign, label },
+  );
+  const at = `/v1/requests/${encodeURIComponent(label)}`;
+  const shown = async (key: string) => (await call('get', at, { key })).body;
+  expect(await shown(tenant.billing_key)).toMatchObject({
+    request_id: foreign,
+    status: 'settled',
+    other_request_ids: [own],
+  });
+  // Who sees one of both is told of no other.
+  expect(await shown(tenant.member_key)).toMatchObject({ request_id: own, other_request_ids: [] });
+  const { body } = await call('get', `/v1/requests/${own}`, { key: tenant.billing_key });
+  expect(body).toMatchObject({ request_id: own, other_request_ids: [] });
+  const stranger = await makePerson({ db, call }, tenant, 'member');
+  for (const key of [stranger.key, other.owner_key])
+    expect((await call('get', at, { key })).status).toBe(404);
+});
+
 test('a wallet is shown alone, with its open holds', async () => {
   const at = `/v1/wallets/${tenant.wallet_id}`;
   expect((await call('get', at, { key: tenant.member_key })).body.owner_type).toBe('organization');
