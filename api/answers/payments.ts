@@ -55,6 +55,10 @@ export const paymentSession = paymentHistoryItem.extend({
   late: z.boolean().describe('Paid after the session had ended.'),
   error_code: z.string().nullable(),
   error_message: z.string().nullable(),
+  resolution: z
+    .enum(['credited', 'refunded', 'closed'])
+    .nullable()
+    .describe('What was decided about another amount or currency.'),
   updated_at: time,
   expires_at: time,
 });
@@ -62,10 +66,6 @@ export const paymentSession = paymentHistoryItem.extend({
 export const adminPaymentSession = paymentSession.extend({
   captured_amount: money.nullable().describe('What the provider took.'),
   captured_currency: id.nullable(),
-  resolution: z
-    .enum(['credited', 'refunded', 'closed'])
-    .nullable()
-    .describe('What was decided about another amount or currency.'),
   resolved_by: id.nullable(),
   resolution_note: z.string().nullable(),
   open_disputes: z.int().describe('Disputes that wait for an answer at the provider.'),

@@ -12,7 +12,6 @@ import { type Session, sessionColumns, sessionTable } from './sessions';
 interface AdminSession extends Session {
   captured_amount_nanos: bigint | null;
   captured_currency: string | null;
-  resolution: Resolution | 'refunded' | null;
   resolved_by: string | null;
   resolution_note: string | null;
   provider_message: string | null;
@@ -33,7 +32,7 @@ interface AdminRefund {
   created_at: string;
 }
 
-const adminColumns = `${sessionColumns}, s.captured_nanos as captured_amount_nanos, s.captured_currency, s.resolution, s.resolved_by,
+const adminColumns = `${sessionColumns}, s.captured_nanos as captured_amount_nanos, s.captured_currency, s.resolved_by,
   s.resolution_note, s.provider_message,
   (select count(*)::int from jsonb_array_elements(s.disputes) as d where d ->> 'status' = 'open') as open_disputes,
   (select coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'status', r.status, 'amount_nanos', r.amount_nanos::text, 'currency', r.currency,

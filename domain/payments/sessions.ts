@@ -71,6 +71,8 @@ export interface Session {
   late: boolean;
   error_code: ErrorReason | null;
   error_message: string | null;
+  /** What was decided about money that came in another amount or currency. */
+  resolution: 'credited' | 'refunded' | 'closed' | null;
   created_at: Date;
   updated_at: Date;
   expires_at: Date;
@@ -81,7 +83,7 @@ export const sessionColumns = `
   s.target_wallet_owner_type, coalesce(w.owner_team_id, w.owner_user_id) as target_wallet_owner_id, s.wallet_id, s.status,
   s.wallet_transaction_id, s.credited_nanos as credited_amount_nanos, s.debited_nanos as refunded_amount_nanos, s.is_late as late,
   (select r.status from payment_refunds r where r.payment_session_id = s.id order by r.created_at desc limit 1) as refund_status,
-  s.error_code, s.error_message, s.created_at, s.updated_at, s.expires_at`;
+  s.error_code, s.error_message, s.resolution, s.created_at, s.updated_at, s.expires_at`;
 
 export const sessionTable = 'from payment_sessions s join wallets w on w.id = s.wallet_id';
 

@@ -57,6 +57,11 @@ test.each(['credit', 'refund', 'close'])(
       action
     ];
     expect([answer.body.status, await balance(), (await refundsAt(checkout)).length]).toEqual(end);
+    const own = await world.call('get', `/v1/payments/sessions/${checkout.payment_session_id}`, {
+      key: tenant.billing_key,
+    });
+    const said = { credit: 'credited', refund: 'refunded', close: 'closed' }[action];
+    expect([own.status, own.body.resolution]).toEqual([200, said]);
     const entries = await world.db('wallet_transactions').where({ wallet_id: tenant.wallet_id });
     const { resolved_by } = answer.body;
     expect(entries.map(({ actor }) => actor)).toEqual(action === 'credit' ? [resolved_by] : []);
