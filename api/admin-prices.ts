@@ -21,7 +21,7 @@ import type { Db } from '../domain/sql';
 import { catalogOf } from '../price-catalogs/given';
 import { ConfigError } from '../runtime/config';
 import * as answers from './answers/prices';
-import { checkLines, diffLines } from './price-words';
+import { checkLines, diffLines, isInOrder } from './price-words';
 
 type Print = (text: string) => void;
 
@@ -31,7 +31,7 @@ const usage = `Say one of:
   prices diff PLAN                                                     what the plan would change by now
   prices apply PLAN [--yes] [--take provider/model]... [--free provider/model]... [--skip-asking]
   prices undo IMPORT                                                   "prices list" shows imports
-  prices check [--from ...]... [--targets gateway.yaml]... [--days 1]  exits 1 if something is to be mended`;
+  prices check [--from ...]... [--targets gateway.yaml]... [--days 1]  exits 1 if something is to be mended, or what is served is not known`;
 
 const many = { type: 'string', multiple: true } as const;
 const flag = { type: 'boolean' } as const;
@@ -287,5 +287,5 @@ async function report(db: Db, values: Values, print: Print): Promise<number> {
   const found = await check(db, await catalogsOf(values), wanted, daysOf(values));
   const count = wanted.served.length;
   for (const line of checkLines(found, count)) print(line);
-  return found.faults === 0 && count > 0 ? 0 : 1;
+  return isInOrder(found, count) ? 0 : 1;
 }

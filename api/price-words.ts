@@ -107,6 +107,11 @@ function costLine(one: ToldCost, days: number): string {
   return `${warned}${name}: ${ours_usd} USD charged, ${theirs_usd} by its provider${times}, calls ${calls}, days ${days}: ${standings[standing]}${decided}.`;
 }
 
+/** The check passes: nothing is to be mended, and what is served was known. */
+export function isInOrder({ faults }: PriceCheck, served: number): boolean {
+  return faults === 0 && served > 0;
+}
+
 /** What is wrong with prices, in lines. */
 export function checkLines(found: PriceCheck, served: number): string[] {
   return [
@@ -124,15 +129,12 @@ export function checkLines(found: PriceCheck, served: number): string[] {
     ),
     ...found.told_costs.map((one) => costLine(one, found.cost_days)),
     ...found.old.map((line) => `${line}.`),
+    ...(found.faults > 0 ? [`${found.faults} to be mended.`] : []),
     ...(served === 0
       ? [
-          'Which models are served is not known here, as gateways run files of their own: name those, --targets gateway.yaml.',
+          'The check is not complete: which models are served is not known here, as gateways run files of their own. Name those, --targets gateway.yaml.',
         ]
       : []),
-    found.faults > 0
-      ? `${found.faults} to be mended.`
-      : served === 0
-        ? 'What is priced is in order.'
-        : 'Prices are in order.',
+    ...(isInOrder(found, served) ? ['Prices are in order.'] : []),
   ];
 }

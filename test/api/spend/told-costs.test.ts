@@ -124,6 +124,13 @@ test('exports of an organization leave it out, those of the platform do not', as
   expect(await rowsOf(null)).toEqual([true, true]);
 });
 
+test('a check that does not know what is served fails, and does not say that all is in order', async () => {
+  const lines: string[] = [];
+  const code = await runPrices(db, ['check'], (line) => lines.push(line));
+  expect([code, lines.at(-1)]).toEqual([1, expect.stringContaining('--targets gateway.yaml')]);
+  expect(lines.join()).not.toContain('in order');
+});
+
 test('the check compares as many days as are asked for', async () => {
   for (let n = 0; n < 5; n += 1) await settled(null);
   const of = async (query: string) =>
