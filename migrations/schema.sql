@@ -917,6 +917,9 @@ create index wallet_transactions_created on wallet_transactions using brin (crea
 create unique index wallet_transactions_phase on wallet_transactions (reservation_id, phase)
 where reservation_id is not null;
 create unique index wallet_transactions_seq on wallet_transactions (wallet_id, seq);
+-- Finds the other side of a transfer: no entry of a call is in it.
+create index wallet_transactions_sides on wallet_transactions (transfer_id)
+where transfer_id is not null;
 -- What a wallet gave to another and took back: no entry of a call is in it.
 create index wallet_transactions_transfer on wallet_transactions (wallet_id, transfer_id)
 where transfer_id is not null;

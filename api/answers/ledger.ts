@@ -21,6 +21,21 @@ export const entry = transaction.extend({
   prompt_tokens: z.number().nullable().describe('Of the entry that settled the call.'),
   completion_tokens: z.number().nullable(),
   cached_tokens: z.number().nullable(),
+  counterpart: z
+    .strictObject({
+      wallet_id: id,
+      owner_type: z.enum(['organization', 'team', 'user']),
+      owner_id: id,
+      owner_name: z.string(),
+    })
+    .nullable()
+    .describe(
+      "Of a transfer, the wallet on its other side; null of others, and of another person's wallet for who does not bill.",
+    ),
+  made_by: z
+    .strictObject({ id, name: z.string().nullable() })
+    .nullable()
+    .describe('The actor; of a payment who paid, of a refund who asked for it.'),
 });
 
 const hold = z.strictObject({

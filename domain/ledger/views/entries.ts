@@ -5,6 +5,7 @@ import { ledTeams } from '../../people/team-rights';
 import { type Db, many, one } from '../../sql';
 import { columns, type Transaction } from '../transactions';
 import type { Viewer } from '../wallets';
+import { type Sides, sides } from './entry-sides';
 
 /** What an entry says of the call that it is of; all null for entries that are of none. */
 interface OfCall {
@@ -25,7 +26,7 @@ interface OfCall {
   cached_tokens: number | null;
 }
 
-export type Entry = Transaction & OfCall;
+export type Entry = Transaction & OfCall & Sides;
 
 /** Only entries that meet all of these. */
 export interface EntryFilter {
@@ -161,7 +162,7 @@ const conditions = {
     where e.org_id = :viewer_org and e.trace_label = :trace_label))`,
 } as const;
 
-const entries = `select ${columns.replaceAll(/\b\w+\b/g, 't.$&')}, ${approval}, ${ofCall} from wallet_transactions t
+const entries = `select ${columns.replaceAll(/\b\w+\b/g, 't.$&')}, ${approval}, ${sides}, ${ofCall} from wallet_transactions t
   left join lateral (select r.* from reservations r where r.id = t.reservation_id and ${isSeen} limit 1) as c on true`;
 
 async function entriesIn(

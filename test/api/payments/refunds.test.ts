@@ -57,6 +57,15 @@ test.each(providerNames)(
       ['payment_credit', null],
       ['payment_refund', requested_by],
     ]);
+    const { body: ledger } = await world.call(
+      'get',
+      `/v1/wallets/${tenant.wallet_id}/transactions`,
+      { key: tenant.billing_key },
+    );
+    const made_by = ledger.transactions.map(
+      (entry: { made_by: { id: string } }) => entry.made_by.id,
+    );
+    expect(made_by).toEqual([requested_by, session.user_id ?? expect.stringMatching(/^key_/)]);
     const events = await many<{ type: string }>(
       world.db,
       `select type from events where payload ->> 'payment_session_id' = :id order by id`,

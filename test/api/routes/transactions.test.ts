@@ -1,5 +1,12 @@
 import type { Db } from '../../../domain/sql';
-import { type CallApi, makeTenant, refusal, startApi, type Tenant } from '../../support/api';
+import {
+  type CallApi,
+  makePerson,
+  makeTenant,
+  refusal,
+  startApi,
+  type Tenant,
+} from '../../support/api';
 import { platformKey } from '../../support/keys';
 
 let db: Db;
@@ -91,4 +98,37 @@ test('an admin sees any ledger and all wallets, filtered by organization', async
 
 test('a platform admin reads a ledger through the ordinary route by the id of the wallet alone', async () => {
   expect((await list('', platform)).status).toBe(200);
+});
+
+test('a transfer names its other side and who made it, on both ledgers and to whom it may be known', async () => {
+  const person = await makePerson({ db, call }, tenant, 'member');
+  const moved = await call('post', '/v1/wallets/allocate', {
+    key: tenant.billing_key,
+    body: { user_id: person.user_id, amount: 1 },
+  });
+  expect(moved.status).toBe(200);
+  const { from, to, transactions } = moved.body;
+  const made_by = { id: transactions[0].actor, name: expect.any(String) };
+  const sideOf = (
+    { wallet_id, owner_type, owner_name }: Record<string, string>,
+    owner_id: string,
+  ) => ({
+    ...{ wallet_id, owner_type, owner_id, owner_name },
+  });
+  const newest = async (wallet_id: string, key: string) =>
+    (await call('get', `/v1/wallets/${wallet_id}/transactions?per_page=1`, { key })).body
+      .transactions[0];
+  const own_side = sideOf(to, person.user_id);
+  const giving = await newest(from.wallet_id, tenant.billing_key);
+  expect(giving).toMatchObject({ type: 'allocation_out', counterpart: own_side, made_by });
+  const giver = sideOf(from, tenant.org_id);
+  for (const key of [tenant.billing_key, person.key])
+    expect(await newest(to.wallet_id, key)).toMatchObject({
+      ...{ type: 'allocation_in', counterpart: giver },
+    });
+  // Whose wallet got it is no other member's business; the person sees their own.
+  expect((await newest(from.wallet_id, person.key)).counterpart).toEqual(own_side);
+  expect((await newest(from.wallet_id, tenant.member_key)).counterpart).toBeNull();
+  const { body } = await list('?type=credit&per_page=1');
+  expect(body.transactions[0]).toMatchObject({ counterpart: null, made_by });
 });
