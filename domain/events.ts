@@ -22,6 +22,9 @@ export const types = [
   'cost_ticket.exceeded',
   'budget.threshold',
   'wallet.balance_low',
+  'wallet.credited',
+  'wallet.allocated',
+  'wallet.reclaimed',
   'payment.completed',
   'payment.failed',
   'payment.refunded',
@@ -73,7 +76,14 @@ export const billingTypes = types.filter((type) =>
 );
 
 /** The types of which a person without a permission sees what is their own, or their teams'. */
-export const memberTypes = types.filter((type) => /^(cost_ticket|payment)\./.test(type));
+export const memberTypes = types.filter((type) =>
+  /^((cost_ticket|payment)\.|wallet\.(credited|allocated|reclaimed)$)/.test(type),
+);
+
+/** The types that a team's admins follow of the teams that they lead. */
+export const teamTypes: readonly string[] = memberTypes.filter(
+  (type) => !type.startsWith('payment.'),
+);
 
 export interface Event {
   id: string;

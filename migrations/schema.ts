@@ -23,7 +23,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   },
   { title: 'Keys', files: ['0002', '0038', '0055', '0068', '0087', '0119', '0124'] },
   { title: 'Events and messages to workflows', files: ['0003', '0014', '0034', '0048'] },
-  { title: 'Wallets and the ledger', files: ['0004', '0039', '0059', '0120', '0140'] },
+  { title: 'Wallets and the ledger', files: ['0004', '0039', '0059', '0120', '0140', '0141'] },
   { title: 'Imports of prices', files: ['0096'] },
   { title: 'Prices', files: ['0005', '0024'] },
   { title: 'Keys of providers', files: ['0097'] },

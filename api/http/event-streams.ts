@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { after, newestPlace, type Place } from '../../domain/event-places';
-import type { Event } from '../../domain/events';
+import { type Event, teamTypes } from '../../domain/events';
 import { cannotWorkNow, type Db } from '../../domain/sql';
 import { createEventPlaces } from './event-places';
 
@@ -16,7 +16,10 @@ const LOOKS_MAX = 2;
 const PAUSE_MS_MIN = 20;
 const PAUSE_PER_LOOK = 4;
 
-/** What a person without a permission sees: their own, and tickets of teams that they lead. */
+/**
+ * What a person without a permission sees: their own, and of teams that they lead the tickets and
+ * what moves to and from the team's wallet.
+ */
 export interface Own {
   user_id: string;
   led_teams: readonly string[];
@@ -182,7 +185,7 @@ async function read(db: Db, feed: Feed, group: Follower[], until: Place): Promis
 
 function isOf({ user_id, led_teams }: Own, { type, payload }: Event): boolean {
   if (payload.user_id === user_id) return true;
-  return type.startsWith('cost_ticket.') && led_teams.some((id) => id === payload.team_id);
+  return teamTypes.includes(type) && led_teams.some((id) => id === payload.team_id);
 }
 
 function waitFor({ busy }: Feed, follower: Follower, taken: Promise<boolean>): void {

@@ -52,7 +52,7 @@ export const eventRoutes = [
     input: followed,
     handler: follow,
     summary:
-      'What happens, as server-sent events; Last-Event-ID resumes where a reader was. A member without a permission follows their own tickets and payments, and the tickets of teams that they lead.',
+      'What happens, as server-sent events; Last-Event-ID resumes where a reader was. A member without a permission follows their own tickets, payments and money that is moved by hand, and tickets and money of teams that they lead.',
   }),
   route({
     method: 'get',
