@@ -1,6 +1,6 @@
 /** What an entry says of its other side and of who caused it. */
 export interface Sides {
-  /** Of a transfer, the wallet that gave or got the money; null if it is not the viewer's matter. */
+  /** The other wallet of a transfer; null if it is not the viewer's matter. */
   counterpart: {
     wallet_id: string;
     owner_type: 'organization' | 'team' | 'user';
