@@ -161,7 +161,10 @@ class Step {
       status: 'running',
       is_over: false,
       wait_ms,
-      summary: words.soaks(row, together(windows), view.control(), least),
+      summary:
+        left_s > 0
+          ? words.soaks(row, together(windows), view.control(), least)
+          : words.lacksTraffic(row, view.moved.length, least, left_s + row.max_wait_s),
       waits_for:
         left_s > 0 ? 'Until the soak is over' : `Until each has finished ${CALLS_MIN} calls`,
     };

@@ -46,6 +46,17 @@ function failed({ finished, own_5xx, upstream_5xx }: Window): string {
   return percent(finished === 0 ? 0 : (own_5xx + upstream_5xx) / finished);
 }
 
+/** The soak is over, and too few calls were made to judge by; `left_s` until it pauses for that. */
+export function lacksTraffic(
+  rollout: Rollout,
+  moved: number,
+  least: number,
+  left_s: number,
+): string {
+  const waits = `Soaked for ${rollout.soak_s} s with too little traffic to be judged: the least busy has finished ${least} of ${CALLS_MIN} calls`;
+  return `${head(rollout, moved)}. ${waits}. Pauses in ${Math.max(0, Math.ceil(left_s))} s as too_little_traffic, unless they come; promote it to go on without.`;
+}
+
 export function tooLittle(least: number, soaked_s: number): string {
   const calls = `A gateway that was moved has finished ${least} calls in ${Math.round(soaked_s)} s`;
   return `${calls}; ${CALLS_MIN} each are needed. Resume, promote or abort.`;

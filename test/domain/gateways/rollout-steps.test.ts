@@ -120,6 +120,28 @@ test('a step that is run again changes nothing', async () => {
   expect(await moved(rollout)).toHaveLength(1);
 });
 
+test('a rollout without traffic says what it waits for, and when it pauses', async () => {
+  const rollout = await begin({ max_wait_s: 300 });
+  await step(db, rollout.id);
+  await report(() => ({ finished: 0 }));
+  await step(db, rollout.id);
+  await pass(rollout, 61);
+  await report(() => ({ finished: 3 }));
+  const { status, summary } = await step(db, rollout.id);
+  expect(status).toBe('running');
+  expect(summary).toMatch(
+    /too little traffic to be judged: the least busy has finished 3 of 100 calls\. Pauses in (29[0-9]|300) s as too_little_traffic/,
+  );
+  await pass(rollout, 301);
+  await report(() => ({ finished: 3 }));
+  await looked(rollout, 61);
+  await step(db, rollout.id);
+  expect(await get(db, rollout.id)).toMatchObject({
+    status: 'paused',
+    reason_code: 'too_little_traffic',
+  });
+});
+
 test('equal stages merge: of two gateways 1 and 25 % are one stage', async () => {
   for (const id of gateways.splice(2)) await db('gateways').where({ id }).delete();
   const rollout = await begin();
