@@ -52,8 +52,9 @@ async function requireRoom(trx: Db, destination_id: string): Promise<void> {
 
 /**
  * Sends a message once more, delivered or not, for a day; an audit event says who asked. Throws 429
- * `rate_limit_exceeded` while it waits for that already, and of a test also within a minute of the
- * last time. A code is mailed by adding its address again alone: there it is counted.
+ * `rate_limit_exceeded` while it waits for that already, and of a test, or of one that has arrived,
+ * also within a minute of the last time. A code is mailed by adding its address again alone: there
+ * it is counted.
  */
 export async function replay(trx: Db, id: string, owner: Owner): Promise<Message> {
   const { destination_id, kind, disabled_at, org_id } = await one<{
@@ -80,7 +81,7 @@ export async function replay(trx: Db, id: string, owner: Owner): Promise<Message
     `update notice_messages m set status = 'waiting', attempts = 0, next_at = clock_timestamp(), replayed_at = clock_timestamp(),
        give_up_at = clock_timestamp() + interval '24 hours', delivered_at = null, put_off = null, refused = null
      where m.id = :id and not (m.status = 'waiting' and m.replayed_at is not null)
-       and (m.kind = 'test' and m.replayed_at > clock_timestamp() - interval '1 minute') is not true returning ${columns}`,
+       and ((m.kind = 'test' or m.status = 'delivered') and m.replayed_at > clock_timestamp() - interval '1 minute') is not true returning ${columns}`,
     { id },
   );
   if (message === undefined) throw replayWaits(await get(trx, id, owner));
@@ -94,14 +95,19 @@ export async function replay(trx: Db, id: string, owner: Owner): Promise<Message
 }
 
 /** The refusal (429) of a second replay: the first waits for its next try, or was just made. */
-function replayWaits({ status, next_at, replayed_at }: Message): AppError {
+function replayWaits({ kind, status, next_at, replayed_at }: Message): AppError {
   const is_waiting = status === 'waiting';
   const until = is_waiting ? next_at?.getTime() : (replayed_at?.getTime() ?? 0) + 60_000;
-  return tooMany(
-    'rate_limit_exceeded',
-    is_waiting
-      ? 'This message waits to be sent once more already. Ask again once it has arrived or failed.'
-      : 'A test is sent once more after a minute. Make a new one in the meantime.',
-    { limit: 1, resets_at: new Date(Math.max(until ?? 0, Date.now() + 1_000)) },
-  );
+  return tooMany('rate_limit_exceeded', wordsOf(kind, is_waiting), {
+    limit: 1,
+    resets_at: new Date(Math.max(until ?? 0, Date.now() + 1_000)),
+  });
+}
+
+function wordsOf(kind: MessageKind, is_waiting: boolean): string {
+  if (is_waiting)
+    return 'This message waits to be sent once more already. Ask again once it has arrived or failed.';
+  return kind === 'test'
+    ? 'A test is sent once more after a minute. Make a new one in the meantime.'
+    : 'What has arrived is sent once more after a minute.';
 }

@@ -82,6 +82,19 @@ test('a message waits for one replay at a time', async () => {
     id: made?.id,
   });
   expect((await replay()).status).toBe(200);
+  // What has arrived is sent again once a minute, and not in a loop.
+  const arrived = (column = '') =>
+    many(
+      world.db,
+      `update notice_messages set status = 'delivered', delivered_at = now() ${column} where id = :id`,
+      { id: made?.id },
+    );
+  await arrived();
+  const third = await replay();
+  expect([third.status, third.body.error.code]).toEqual([429, 'rate_limit_exceeded']);
+  expect(Number(third.headers['retry-after'])).toBeLessThanOrEqual(60);
+  await arrived(`, replayed_at = now() - interval '61 seconds'`);
+  expect((await replay()).status).toBe(200);
   await many(world.db, 'drop trigger not_now on notice_messages');
 });
 
