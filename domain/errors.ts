@@ -227,7 +227,7 @@ export function fullOf(
 ): AppError {
   return tooMany(
     code,
-    `This ${whose} has ${count} ${things} open, and one may have ${limit} here by now. Close some of them.`,
+    `This ${whose} has ${count} ${things} open, and may have at most ${limit} here at present. Close some of them.`,
     { limit, resets_at: new Date(Date.now() + PLACE_MS) },
   );
 }

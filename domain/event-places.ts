@@ -36,7 +36,7 @@ export async function placeOf(db: Db, id: string, org_id: string): Promise<Place
   return row && placeAt(row.transaction_id, id, row.created_at.getTime());
 }
 
-/** What a look for events reads: of so many at most it gives so many of these kinds. */
+/** One read of events: it scans at most `scan` rows and returns at most `limit` of these types. */
 export interface Wanted {
   org_id: string;
   types: readonly string[];

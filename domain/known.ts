@@ -39,8 +39,8 @@ const known = {
 } as const;
 
 /**
- * Refuses (404) ids in a filter that are not the organization's own. Without one, null, those of
- * the platform itself are known, and of what it has none of its own those of every organization.
+ * Refuses (404) ids in a filter that are not the organization's own. Without an organization (null)
+ * the platform's own are known; of kinds that it has none of, those of every organization.
  */
 export async function requireKnown(
   db: Db,

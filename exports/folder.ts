@@ -42,7 +42,10 @@ export function openFolder({ db, dir }: Folder): ExportTarget {
       await requireShared({ db, dir });
       const handle = await open(at(name)).catch((error) => {
         if (error.code !== 'ENOENT') throw error;
-        throw new AppError('not_found', 'This file of the export is not there any more.');
+        throw new AppError(
+          'not_found',
+          'This file of the export was deleted. Ask for the export again.',
+        );
       });
       return { body: createReadStream('', { fd: handle, ...range }) };
     },

@@ -49,7 +49,10 @@ async function serve(ctx: Context, gateway: Gateway, found: Found | undefined): 
   addToLine(ctx, { route: found.route.path });
   if (gateway.is_draining) {
     ctx.set('connection', 'close');
-    throw new AppError('unavailable', 'This gateway stops; another one answers a repeat.');
+    throw new AppError(
+      'unavailable',
+      'This gateway stops. Send the request again; another one answers it.',
+    );
   }
   // Priced calls pass it as their first stage.
   if (found.route.path.startsWith('/v1/models')) limitUnpriced(ctx, gateway);

@@ -71,7 +71,10 @@ export async function drain(gateway: Gateway, sockets: Sockets): Promise<void> {
   sockets.drain();
   const { calls, control_plane } = gateway;
   const end_at = performance.now() + gateway.snapshot.settings.timeouts.drain_ms;
-  const stops = new AppError('unavailable', 'This gateway stops.');
+  const stops = new AppError(
+    'unavailable',
+    'This gateway stops. Send the request again; another one answers it.',
+  );
   for (const call of calls) if (call.is_listening) call.abort?.(stops);
   while (calls.size > 0 && performance.now() < end_at) await sleep(POLL_MS);
   for (const call of calls) call.abort?.(stops);

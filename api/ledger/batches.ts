@@ -58,7 +58,11 @@ export function openBatches(db: Db, log: Logger) {
       return add(op, org_id, given);
     }
     if (queue.byId.size >= WAITING_MAX)
-      throw new AppError('overloaded', 'Too many calls of this organization are waiting.');
+      throw new AppError(
+        'overloaded',
+        'Too many calls of this organization are waiting. Repeat the request after Retry-After.',
+        { retry_after: 1 },
+      );
     const item = enqueue(queue, op, given);
     queue.running ??= run(queue);
     return item.answer;

@@ -125,8 +125,8 @@ interface WorkersStatus {
 }
 
 /**
- * Workers poll, and schedules run. A workflow that failed counts unless a schedule has run well
- * since: what ails workers ails those too, and a failure that is over is none of what runs now.
+ * Workers poll, and schedules run. A failed workflow counts unless a schedule has succeeded since:
+ * broken workers break schedules too.
  */
 export async function workers(deployment: Deployment): Promise<string> {
   const { platform_key: key } = deployment;

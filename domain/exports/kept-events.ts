@@ -11,7 +11,7 @@ const DAYS_KEPT = 90;
  */
 export const LATE_DAYS = 8;
 
-/** Whoever asked for an export of the oldest day a moment before midnight has it. */
+/** An export of the oldest day that was asked for just before midnight still finds its events. */
 const GRACE_MS = 3_600_000;
 
 /** The first moment of the oldest UTC day whose events are kept. */

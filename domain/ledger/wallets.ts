@@ -215,10 +215,14 @@ export async function transfer(
   } catch (error) {
     throw boundError(error);
   }
-  throw new AppError('insufficient_balance', 'The giving wallet does not cover this amount.', {
-    status: 409,
-    param: 'amount',
-  });
+  throw new AppError(
+    'insufficient_balance',
+    'The giving wallet has less than this amount. Move less, or top it up first.',
+    {
+      status: 409,
+      param: 'amount',
+    },
+  );
 }
 
 const OUT_OF_RANGE = '22003';
@@ -226,7 +230,11 @@ const OUT_OF_RANGE = '22003';
 function boundError(error: unknown): unknown {
   const { code, constraint } = error as { code?: string; constraint?: string };
   if (constraint !== 'wallets_bound' && code !== OUT_OF_RANGE) return error;
-  return new AppError('amount_too_large', 'A wallet may hold at most 9000000000.', {
-    param: 'amount',
-  });
+  return new AppError(
+    'amount_too_large',
+    'A wallet holds at most 9,000,000,000 units of its currency.',
+    {
+      param: 'amount',
+    },
+  );
 }

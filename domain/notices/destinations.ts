@@ -37,7 +37,7 @@ export interface Credentials {
   url?: string | undefined;
 }
 
-/** An organization's id, null for the platform; undefined: of whomever. */
+/** An organization's id, null for the platform; undefined for any owner. */
 export type Owner = string | null | undefined;
 
 const columns = `d.id, d.org_id, d.name, d.channel, d.url, d.host, d.kinds, d.created_by, d.created_at, d.disabled_at,

@@ -31,7 +31,7 @@ export async function runCall(
     attempts: 0,
     onEnd: (step: () => void) => void ends.push(step),
     onClientGone: (step: () => void) => {
-      // One who has gone goes no second time.
+      // `close` comes once: a step that is registered after it runs now.
       if (call.client_is_gone) queueMicrotask(step);
       else leavings.push(step);
     },

@@ -26,7 +26,7 @@ export async function inKnownWords<Answer extends Reply | NoReply | undefined>(
 ): Promise<Answer> {
   let known = body;
   let reply = await ask(known);
-  // Each is named alone, whichever the body has first.
+  // A 422 names one unknown member; each round leaves out the group of that one.
   for (let left = newer.length; left > 0; left -= 1) {
     const group = unknownIn(reply);
     if (group === undefined) break;

@@ -66,7 +66,7 @@ export function createSettlements(batches: Batches, log: Logger, spool?: Spool) 
   };
   /** Returns at once. `estimate` is what was held for. What somebody hears of is urgent. */
   const send = (settlement: Settle, estimate?: Usage, heard?: OnSettled): void => {
-    // Whoever sends it in the end, of whichever version, has nobody to tell.
+    // A process that takes it over has no caller who asked for the cost.
     const plain = settlement.with_cost ? { ...settlement, with_cost: undefined } : settlement;
     const forget = spool?.keep([plain, estimate]);
     track(settle(settlement, estimate, heard), forget);

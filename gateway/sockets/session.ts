@@ -104,7 +104,10 @@ export class SocketSession implements Link {
 
   /** This gateway stops: no further frame is taken, and what runs may end. */
   drain(): void {
-    const error = new AppError('unavailable', 'This gateway stops; connect again.');
+    const error = new AppError(
+      'unavailable',
+      'This gateway stops. Connect again; another one answers.',
+    );
     this.leave({ code: GOING_AWAY, error });
   }
 

@@ -117,11 +117,15 @@ function checkRoom(
   { sessions }: Sockets,
   { key, org_id }: SocketOwner,
 ): void {
-  if (is_draining) throw new AppError('unavailable', 'This gateway stops; connect again.');
+  if (is_draining)
+    throw new AppError('unavailable', 'This gateway stops. Connect again; another one answers.');
   const { sockets, identity } = snapshot.settings;
   const { connections_max, connections_per_key_max } = sockets;
   if (sessions.size >= connections_max) {
-    throw new AppError('overloaded', 'This gateway has as many sockets as it takes.');
+    throw new AppError(
+      'overloaded',
+      'This gateway has no room for another socket. Connect again shortly.',
+    );
   }
   const owners = [...sessions.values()];
   const own = owners.filter((owner) => owner.key === key).length;

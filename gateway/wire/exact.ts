@@ -12,7 +12,7 @@ export class Exact {
   }
 }
 
-/** True for an object that is none of these. */
+/** True for an object that is no `Exact`. */
 export function isPlainObject(value: unknown): value is Body {
   return isObject(value) && !(value instanceof Exact);
 }

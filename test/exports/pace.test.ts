@@ -3,6 +3,7 @@ import { type Db, many } from '../../domain/sql';
 import { copyText } from '../../exports/copy-text';
 import { paced } from '../../exports/pace';
 import { openTestDatabase } from '../support/database';
+import { until } from '../support/until';
 
 const { signal } = new AbortController();
 
@@ -62,6 +63,9 @@ test('it pauses while a database is written to', async () => {
       has_paused = true;
     },
   });
-  while (!has_paused) await read(db, 'select 1', {});
+  await until(async () => {
+    await read(db, 'select 1', {});
+    return has_paused;
+  });
   await close();
 });

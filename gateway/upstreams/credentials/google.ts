@@ -93,7 +93,7 @@ function checked(text: string | undefined, file: string): Record<string, unknown
   return given;
 }
 
-/** One that speaks for another holds that one's within. */
+/** Checks a credential, and the one within it that it impersonates from. */
 function checkSources(given: Record<string, unknown>, file: string): void {
   const { credential_source: source, source_credentials: inner } = given;
   if (isObject(source) && (source.executable !== undefined || source.url !== undefined))

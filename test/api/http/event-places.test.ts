@@ -11,7 +11,7 @@ test('a refused stream is told how many are open, and how many may be by now', (
     expect.objectContaining({
       code: 'rate_limit_exceeded',
       message:
-        'This key has 25 event streams open, and one may have 19 here by now. Close some of them.',
+        'This key has 25 event streams open, and may have at most 19 here at present. Close some of them.',
       details: expect.objectContaining({ rate_limit: expect.objectContaining({ limit: 19 }) }),
     }),
   );

@@ -192,6 +192,8 @@ test('an agent with a cap holds in a full wallet', async () => {
   });
   for (let calls = 0; calls < 3; calls += 1)
     await settle(org, await hold(org, 3, { agent_id: agent.id }), 3);
+  const caps = await constraints.listStanding(db, agent.id);
+  expect(caps.map(({ current_value }) => current_value)).toEqual([9_000_000_000]);
 });
 
 test('a budget that asks is raised in a full wallet, up to what a limit may be', async () => {
