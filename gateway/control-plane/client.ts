@@ -31,7 +31,7 @@ import {
 import { inKnownWords } from './known-words';
 import { openProviderKeys, type ProviderKeys } from './provider-keys';
 import { away, notTheirKey, refusedCall, toError, UncertainRefusal } from './refusals';
-import { errorOf, isLost, isRefusedCall, type Reply } from './replies';
+import { bodyOf, errorOf, isAnswered, isLost, isRefusedCall, type Reply } from './replies';
 import { createSettlements, type OnSettled, type Settlements } from './settlements';
 import { Spool } from './spool';
 
@@ -160,7 +160,7 @@ export function openControlPlane(
 
 async function verify(batches: Batches, log: Logger, key: Verify): Promise<OrgKeyOwner> {
   const reply = await batches.request('POST', '/v1/gateway/keys/verify', key);
-  if (reply?.status === 200) return reply.body as unknown as OrgKeyOwner;
+  if (reply?.status === 200) return bodyOf<OrgKeyOwner>(reply);
   if (reply === undefined) throw away();
   // A refused key is named as the field that is wrong; any other 401 is about this gateway's own
   // credential.
@@ -172,7 +172,7 @@ async function verify(batches: Batches, log: Logger, key: Verify): Promise<OrgKe
 
 async function person(batches: Batches, log: Logger, asked: PersonBody): Promise<Wire<Person>> {
   const reply = await batches.request('POST', '/v1/gateway/people/verify', asked);
-  if (reply?.status === 200) return reply.body as unknown as Wire<Person>;
+  if (reply?.status === 200) return bodyOf<Wire<Person>>(reply);
   if (reply === undefined) throw away();
   const { message = 'Refused.', param, code } = errorOf(reply);
   // A field is about the caller; a refusal without one is about this gateway's own credential.
@@ -202,7 +202,7 @@ async function unaskedPerson(
 
 async function funds(batches: Batches, log: Logger, caller: CallerBody): Promise<Wire<KeyFunds>> {
   const reply = await batches.request('POST', '/v1/gateway/keys/funds', caller);
-  if (reply?.status === 200) return reply.body as unknown as Wire<KeyFunds>;
+  if (reply?.status === 200) return bodyOf<Wire<KeyFunds>>(reply);
   if (reply === undefined) throw away();
   // A route that is not there names no parameter; an organization that is not there does.
   if (reply.status === 404 && (errorOf(reply).param ?? null) === null)
@@ -242,16 +242,17 @@ async function reserve(
   let reply = await inKnownWords(request, ask);
   const was_lost = isLost(reply);
   if (was_lost) reply = await inKnownWords(request, ask);
-  if (reply.status === 200) return (reply as Reply).body as unknown as Reservation;
+  const answered = isAnswered(reply) ? reply : undefined;
+  if (answered?.status === 200) return bodyOf<Reservation>(answered);
   // A call that is short of money may wait with this id; it cancels if it does not.
-  if (was_lost && reply.status === 402) throw toError(reply as Reply, UncertainRefusal);
+  if (was_lost && answered?.status === 402) throw toError(answered, UncertainRefusal);
   const { org_id, request_id } = request;
   if (was_lost || isLost(reply) || reply.status >= 500) {
     settlements.send({ org_id, request_id, outcome: 'canceled' });
   }
-  if (reply.status === 0) throw away();
-  if (isRefusedCall(reply as Reply)) throw refusedCall(log, reply as Reply);
-  throw toError(reply as Reply);
+  if (answered === undefined) throw away();
+  if (isRefusedCall(answered)) throw refusedCall(log, answered);
+  throw toError(answered);
 }
 
 async function redeem(
@@ -267,7 +268,7 @@ async function redeem(
   const ask = (body: object) => batches.request('POST', path, body, options);
   const reply = await inKnownWords(request, ask);
   if (reply === undefined) return undefined;
-  if (reply.status === 200) return reply.body as unknown as Reservation;
+  if (reply.status === 200) return bodyOf<Reservation>(reply);
   const { param, code } = errorOf(reply);
   const is_own = reply.status === 401 ? param !== 'key_id' : code === 'permission_denied';
   if (is_own || reply.status === 426) throw refusedCall(log, reply);
@@ -276,8 +277,8 @@ async function redeem(
 
 async function extend(batches: Batches, items: calls.Extend['items']): Promise<Extension[]> {
   const reply = await batches.send('extend', { items }, EXTEND_TIMEOUT_MS);
-  if (reply.status !== 200) return [];
-  return (reply as Reply).body.results as Extension[];
+  if (!isAnswered(reply) || reply.status !== 200) return [];
+  return bodyOf<{ results: Extension[] }>(reply).results;
 }
 
 async function sendEvents(
@@ -293,5 +294,5 @@ async function sendEvents(
 
 async function prices(batches: Batches): Promise<readonly Price[] | undefined> {
   const reply = await batches.request('GET', '/v1/model-pricing');
-  return reply?.status === 200 ? (reply.body.models as Price[]) : undefined;
+  return reply?.status === 200 ? bodyOf<{ models: Price[] }>(reply).models : undefined;
 }

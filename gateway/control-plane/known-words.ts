@@ -1,6 +1,6 @@
 import type { Reserve } from '../../domain/ledger/calls';
 import type { TraceMembers } from '../../domain/trace';
-import { errorOf, type NoReply, type Reply } from './replies';
+import { errorOf, isAnswered, type NoReply, type Reply } from './replies';
 
 /** Members that only this version knows; those of a group came together. */
 const newer = [
@@ -51,8 +51,8 @@ export function withoutCaller<Body extends TraceMembers>(body: Body): Body {
 
 /** The group of the member that was refused because it is not known there. */
 function unknownIn(reply: Reply | NoReply | undefined): readonly string[] | undefined {
-  if (reply?.status !== 422) return undefined;
-  const { code, param } = errorOf(reply as Reply);
+  if (reply === undefined || !isAnswered(reply) || reply.status !== 422) return undefined;
+  const { code, param } = errorOf(reply);
   if (code !== 'unknown_field') return undefined;
   return newer.find((group) => group.some((name) => name === param));
 }

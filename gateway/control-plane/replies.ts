@@ -23,6 +23,16 @@ interface WireError {
   param?: string | null;
 }
 
+/** True for an answer of the control plane, false for the lack of one. */
+export function isAnswered(reply: Reply | NoReply): reply is Reply {
+  return !('was_sent' in reply);
+}
+
+/** The body of an accepted answer, in the form that its route promises. */
+export function bodyOf<Body>(reply: Reply): Body {
+  return reply.body as Body;
+}
+
 /** The error in an answer of the control plane; empty if it is none of its own. */
 export function errorOf(reply: Reply): WireError {
   return (reply.body?.error as WireError | undefined) ?? {};
@@ -30,7 +40,7 @@ export function errorOf(reply: Reply): WireError {
 
 /** True if the answer was lost, so that nobody knows what the control plane did. */
 export function isLost(reply: Reply | NoReply): reply is NoReply {
-  return reply.status === 0 && (reply as NoReply).was_sent;
+  return !isAnswered(reply) && reply.was_sent;
 }
 
 /** True if the whole call was refused, not the item. */

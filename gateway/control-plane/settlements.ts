@@ -4,7 +4,7 @@ import type { Logger } from '../../runtime/log';
 import type { Wire } from '../../runtime/wire';
 import type { Batches } from './batches';
 import { inKnownWords, withoutCaller } from './known-words';
-import { errorOf, isRefusedCall, type NoReply, type Reply } from './replies';
+import { bodyOf, errorOf, isAnswered, isRefusedCall, type NoReply, type Reply } from './replies';
 import type { Spool } from './spool';
 
 /** The settlements that the control plane has not accepted yet. */
@@ -129,8 +129,8 @@ async function deliver(
     const reply = await inKnownWords(settlement, (body) =>
       batches.send('settle', body, SETTLE_TIMEOUT_MS, heard !== undefined),
     );
-    if (reply.status === 200) {
-      heard?.((reply as Reply).body as unknown as Wire<Settlement>);
+    if (isAnswered(reply) && reply.status === 200) {
+      heard?.(bodyOf<Wire<Settlement>>(reply));
       return undefined;
     }
     if (isFinal(reply)) return reply;
@@ -155,9 +155,9 @@ function logLost(log: Logger, settlement: Settle, refusal: Reply, refused_usage?
 
 // A refusal of the item itself repeats for ever; a refused credential or a busy ledger passes.
 function isFinal(reply: Reply | NoReply): reply is Reply {
-  if (reply.status < 400 || reply.status >= 500) return false;
+  if (!isAnswered(reply) || reply.status < 400 || reply.status >= 500) return false;
   // An API of the version before that runs on would charge the platform's price for an own key.
-  const { code, param } = errorOf(reply as Reply);
+  const { code, param } = errorOf(reply);
   if (code === 'unknown_field' && /provider_key_id$/.test(param ?? '')) return false;
-  return !isRefusedCall(reply as Reply) && reply.status !== 429;
+  return !isRefusedCall(reply) && reply.status !== 429;
 }
