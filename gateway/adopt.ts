@@ -3,8 +3,8 @@ import { closeSnapshot, retire, type Snapshot } from './call/snapshot';
 import { servedModels } from './config/targets';
 import { encodingOf } from './counting/tokenizer';
 import { families } from './families/table';
-import { logMissingPrices } from './notices';
 import { isCovered } from './stages/policies';
+import { logMissingPrices } from './warnings';
 
 /**
  * Puts a snapshot in the place of the present one, for the calls that begin from now on, and does

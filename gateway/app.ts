@@ -8,9 +8,9 @@ import { API_VERSION } from '../runtime/version';
 import { within } from '../runtime/within';
 import type { Gateway } from './call/call';
 import { bearerOf, type Configuration, checkReload } from './configuration';
-import { missingPrices } from './notices';
 import { type Route, routes } from './routes';
 import { limitUnpriced } from './stages/limit';
+import { missingPrices } from './warnings';
 
 // A probe waits no longer for what it says beside.
 const PRICES_MS = 250;

@@ -10,8 +10,8 @@ import { loadSettings } from './config/settings';
 import { openConfiguration } from './configuration';
 import { openControlPlane } from './control-plane/client';
 import { closeGateway, drain, openGateway } from './gateway';
-import { logMissingPrices, logTrust } from './notices';
 import { attachSockets } from './sockets/upgrade';
+import { logMissingPrices, logTrust } from './warnings';
 
 // Longer than a balancer keeps an idle connection, so that it never sends into a closing one.
 const KEEP_ALIVE_MS = 65_000;

@@ -46,13 +46,13 @@ export const gateway: Record<string, string> = {
   routes: 'call families key mcp models pipeline providers sockets stages',
   'family-table': 'config families routes sockets',
   'kind-table': 'families family-table providers upstreams',
-  notices: 'call config control-plane providers',
-  adopt: 'call config counting families notices stages',
+  warnings: 'call config control-plane providers',
+  adopt: 'call config counting families stages warnings',
   reports: 'call',
   configuration: 'adopt call config control-plane reports',
   gateway: 'adopt call config control-plane counting identity limits sockets telemetry',
-  app: 'call configuration notices routes stages',
-  main: 'app call config configuration control-plane gateway notices sockets',
+  app: 'call configuration routes stages warnings',
+  main: 'app call config configuration control-plane gateway sockets warnings',
 };
 
 /** The rooms of the API. */
