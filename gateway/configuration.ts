@@ -285,9 +285,9 @@ export async function checkReload(
   token: string,
   log: Logger,
 ): Promise<void> {
-  const verdict = token === '' ? 'unknown' : await control_plane.verdictOn(token);
-  if (verdict === 'yes') return;
-  log.warn({ verdict }, 'a reload was refused for its token');
+  const right = token === '' ? 'unknown' : await control_plane.reloadRightOf(token);
+  if (right === 'yes') return;
+  log.warn({ right }, 'a reload was refused for its token');
   const words = 'A reload takes a token with the scope control_plane.';
-  throw new AppError(verdict === 'forbidden' ? 'permission_denied' : 'invalid_credential', words);
+  throw new AppError(right === 'forbidden' ? 'permission_denied' : 'invalid_credential', words);
 }

@@ -26,7 +26,7 @@ import {
   isSameToken,
   openConfigRoutes,
   type ReloadRight,
-  verdictOn,
+  reloadRightOf,
 } from './configuration';
 import { inKnownWords } from './known-words';
 import { openProviderKeys, type ProviderKeys } from './provider-keys';
@@ -84,7 +84,7 @@ export interface ControlPlane {
   configuration(question: ConfigQuestion): Promise<Heard>;
   /** Says what this gateway runs and does; false if the report did not arrive. */
   report(state: GatewayReport): Promise<boolean>;
-  verdictOn(token: string): Promise<ReloadRight>;
+  reloadRightOf(token: string): Promise<ReloadRight>;
   /** The price list, at worst that of a while ago; undefined if there never was one. */
   prices(): Promise<readonly Price[] | undefined>;
   /** Keys of providers that lie sealed there. */
@@ -142,7 +142,7 @@ export function openControlPlane(
     carryEvents: (take) => batches.carryEvents(take),
     configuration: configs.ask,
     report: configs.report,
-    verdictOn: (other) => verdictOn(batches, { token, other }),
+    reloadRightOf: (other) => reloadRightOf(batches, { token, other }),
     isOwnToken: (other) => isSameToken(token, other),
     prices: cached(PRICES_FRESH_MS, () => prices(batches)),
     provider_keys,

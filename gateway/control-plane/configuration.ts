@@ -151,7 +151,7 @@ function inOlderWords(state: GatewayReport): BasicReport {
  * Whether the other token may reload: the control plane decides, or while it is away only our own
  * token may.
  */
-export async function verdictOn(
+export async function reloadRightOf(
   batches: Batches,
   { token, other }: { token: string; other: string },
 ): Promise<ReloadRight> {

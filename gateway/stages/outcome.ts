@@ -9,7 +9,7 @@ import { isAnswer, type Measured, type Told } from '../families/reader';
 import { nothing_used } from '../families/usage';
 import type { Candidate } from '../upstreams/target';
 import { bounded, priceOf } from './bounds';
-import { noteAnswered } from './strangers';
+import { noteAnswered } from './other-models';
 import { noteCost } from './told-costs';
 
 /** The upstream refused or never answered: everything held goes back. */

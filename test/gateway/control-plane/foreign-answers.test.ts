@@ -46,7 +46,7 @@ test.each(pages)('a page with %i, %s, is as a control plane that is away: %s', a
   expect(heard.answer).toBe('away');
   await expect(control_plane.verify({ key: 'svc_gk_x' })).rejects.toMatchObject(away);
   // Another token than its own may not reload.
-  expect(await control_plane.verdictOn('another')).toBe('unknown');
+  expect(await control_plane.reloadRightOf('another')).toBe('unknown');
   // Not "refused", after which they would be dropped.
   expect(await control_plane.sendEvents([{ type: 'x' } as never], 1_000)).toBe('away');
   expect(await control_plane.prices()).toBeUndefined();

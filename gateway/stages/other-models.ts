@@ -14,7 +14,7 @@ const TOLD_MAX = 100;
  * regions and makers to a name, or leave them out; a size or another number is a sibling's, at a
  * price of its own.
  */
-export function isStranger(answered: string, names: readonly string[]): boolean {
+export function isOtherModel(answered: string, names: readonly string[]): boolean {
   const plain = lettersOf(answered);
   if (plain === '') return false;
   return !names.some((name) => {
@@ -62,7 +62,7 @@ function lettersOf(name: string): string {
 export function noteAnswered(call: Funded, candidate: Candidate, answered: string | undefined) {
   if (answered === undefined) return;
   const { target, model, upstream } = candidate;
-  if (!isStranger(answered, [model, upstream, call.request.model])) return;
+  if (!isOtherModel(answered, [model, upstream, call.request.model])) return;
   const shown = answered.slice(0, SHOWN_CHARACTERS).replaceAll(/[^\x20-\x7e]/g, '?');
   call.answered_model = shown;
   const known = told.get(target.breaker) ?? new Set<string>();

@@ -1,5 +1,5 @@
 import { maybe } from '../../../domain/sql';
-import { isStranger } from '../../../gateway/stages/strangers';
+import { isOtherModel } from '../../../gateway/stages/other-models';
 import { gatewayKey, message, post } from '../../support/gateway';
 import { until } from '../../support/until';
 import { completion, hello, openKind, spoken, upstream, world } from './kinded';
@@ -41,7 +41,7 @@ test.each([
   ],
   ['deepseek-v4-pro', ['deepseek-v4-pro-20260101'], false],
 ])('%j is a stranger to %j: %s', (answered, names, is_one) => {
-  expect(isStranger(answered, names)).toBe(is_one);
+  expect(isOtherModel(answered, names)).toBe(is_one);
 });
 
 async function eventOf(request_id: unknown) {
