@@ -4,7 +4,7 @@ import { suspended } from '../../domain/people/keys';
 import type { LivingToken } from '../../domain/people/living-tokens';
 import * as organizations from '../../domain/people/organizations';
 import * as profile from '../../domain/people/profile';
-import { isPlatformAdmin } from '../../domain/people/rights';
+import { isPlatformAdmin, may } from '../../domain/people/rights';
 import { type Permission, rolePermissions } from '../../domain/people/roles';
 import { teamsLedBy } from '../../domain/people/team-rights';
 import type { Db } from '../../domain/sql';
@@ -64,7 +64,7 @@ export const member: Access = { label: 'member', check: ofOrganization };
 export function permission(scope: Permission): Access {
   const check = async (http: Context, sources: Sources) => {
     const principal = await ofOrganization(http, sources);
-    if (isPlatformAdmin(principal) || principal.scopes.includes(scope)) return principal;
+    if (may(principal, scope)) return principal;
     throw denied(`This needs the permission ${scope}.`, principal);
   };
   return { label: scope, check };
@@ -89,7 +89,7 @@ export function permissionOrTeam(scope: Permission): Access {
   const check = async (http: Context, sources: Sources) => {
     const principal = await ofOrganization(http, sources);
     const { org_id, user_id } = principal;
-    if (isPlatformAdmin(principal) || principal.scopes.includes(scope)) return principal;
+    if (may(principal, scope)) return principal;
     if (org_id !== null && (await teamsLedBy(sources.db, { org_id, user_id })).length > 0)
       return principal;
     throw denied(
@@ -251,7 +251,8 @@ async function person(
   return { id: user_id, org_id, user_id, scopes: rolePermissions[role], lasting_key_id: null };
 }
 
-function ofNone(): AppError {
+/** The refusal of what an organization must be named for. */
+export function ofNone(): AppError {
   return denied('This key acts for no organization.');
 }
 

@@ -109,7 +109,7 @@ async function requireManager(
   { db, principal }: Pick<Ctx, 'db' | 'principal'>,
   { org_id, user_id }: { org_id: string; user_id: string },
 ): Promise<void> {
-  const may = rights.isPlatformAdmin(principal) || principal.scopes.includes('org:members');
+  const may = rights.may(principal, 'org:members');
   if (!may) throw new AppError('not_found', 'No session was found under this id.');
   const { role } = await members.get(db, org_id, user_id);
   const action = 'see or end their sessions';

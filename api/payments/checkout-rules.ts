@@ -5,7 +5,7 @@ import { decimalText } from '../../domain/money';
 import { getConfig, type PlatformConfig, usableProviders } from '../../domain/payments/config';
 import { minimumNanos, type ProviderName, stepNanos } from '../../domain/payments/currencies';
 import { getOrgSettings } from '../../domain/payments/settings';
-import { isPlatformAdmin } from '../../domain/people/rights';
+import { may } from '../../domain/people/rights';
 import * as teams from '../../domain/people/teams';
 import type { Db } from '../../domain/sql';
 import type { Principal } from '../http/access';
@@ -28,7 +28,7 @@ export async function judged(db: Db, principal: Principal, org_id: string, input
     walletSettings.get(db, org_id),
     getConfig(db),
   ]);
-  const mayBill = isPlatformAdmin(principal) || principal.scopes.includes('org:billing');
+  const mayBill = may(principal, 'org:billing');
   if (!wallet_user_topup_enabled && !mayBill)
     throw new AppError(
       'permission_denied',

@@ -7,7 +7,7 @@ import * as payments from '../../domain/payments/sessions';
 import { isPlatformAdmin } from '../../domain/people/rights';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
-import { actingOrg, member, type Principal, permission } from '../http/access';
+import { actingOrg, member, ofNone, type Principal, permission } from '../http/access';
 import { inName } from '../http/acting';
 import {
   id,
@@ -226,8 +226,7 @@ export function ownOrder({ db, principal }: Ctx, order_id: string): Promise<paym
 }
 
 function requireOrg({ org_id }: Principal): string {
-  if (org_id === null)
-    throw new AppError('permission_denied', 'This key acts for no organization.');
+  if (org_id === null) throw ofNone();
   return org_id;
 }
 

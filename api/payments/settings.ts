@@ -5,7 +5,7 @@ import { fromNanos } from '../../domain/money';
 import * as paymentConfig from '../../domain/payments/config';
 import { currenciesOf, type ProviderName, providerNames } from '../../domain/payments/currencies';
 import * as paymentSettings from '../../domain/payments/settings';
-import { isPlatformAdmin } from '../../domain/people/rights';
+import { may } from '../../domain/people/rights';
 import { isLoopback } from '../../domain/texts';
 import { actingOrg, member, permission, platformAdmin } from '../http/access';
 import { flag, id, positiveAmount } from '../http/fields';
@@ -178,7 +178,7 @@ async function getSettings({ db, principal }: Ctx, { org_id }: z.infer<typeof se
 async function getOptions({ db, principal }: Ctx, { org_id }: z.infer<typeof settingsQuery>) {
   const { wallet_user_topup_enabled, active_provider, available_providers, ...options } =
     await settingsOf({ db }, await actingOrg(db, principal, org_id));
-  const bills = isPlatformAdmin(principal) || principal.scopes.includes('org:billing');
+  const bills = may(principal, 'org:billing');
   return { ...options, may_top_up: wallet_user_topup_enabled || bills };
 }
 

@@ -3,7 +3,7 @@ import { AppError } from '../../domain/errors';
 import * as budgetLists from '../../domain/ledger/budget-lists';
 import * as budgets from '../../domain/ledger/budgets';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
-import { isPlatformAdmin, lock } from '../../domain/people/rights';
+import { lock, may } from '../../domain/people/rights';
 import * as answers from '../answers/budgets';
 import * as shared from '../answers/shared';
 import { actingOrg, member, ownOrg, permission } from '../http/access';
@@ -102,7 +102,7 @@ export const budgetRoutes = [
 async function list({ db, principal }: Ctx, input: z.infer<typeof listed>) {
   const { org_id, owner_type, owner_id, q, ...request } = input;
   const acting = await actingOrg(db, principal, org_id);
-  const sees_all = isPlatformAdmin(principal) || principal.scopes.includes('org:billing');
+  const sees_all = may(principal, 'org:billing');
   const user_id = sees_all ? null : (principal.user_id ?? '');
   const filter = { org_id: acting, owner_type, owner_id, q, user_id };
   const { rows, ...envelope } = await budgetLists.list(db, filter, request);

@@ -3,7 +3,7 @@ import { AppError, isAppError } from '../../domain/errors';
 import { newestPlace, placeOf } from '../../domain/event-places';
 import { forOrganization } from '../../domain/event-readers';
 import * as events from '../../domain/events';
-import { isPlatformAdmin } from '../../domain/people/rights';
+import { isPlatformAdmin, may } from '../../domain/people/rights';
 import { teamsLedBy } from '../../domain/people/team-rights';
 import { cannotWorkNow } from '../../domain/sql';
 import { toWire } from '../../runtime/wire';
@@ -95,7 +95,7 @@ async function followedBy(
 /** The types of events that a caller may read; none without a permission for it. */
 export function visibleTo(principal: Principal): readonly string[] {
   const { scopes } = principal;
-  if (isPlatformAdmin(principal) || scopes.includes('events:read')) return events.types;
+  if (may(principal, 'events:read')) return events.types;
   return scopes.includes('org:billing') ? events.billingTypes : [];
 }
 

@@ -4,11 +4,10 @@ import { ownerFolder } from '../../domain/exports/manifest';
 import { atTarget } from '../../exports/open';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
-import { ownOrg, permission } from '../http/access';
+import { ownerOf, ownOrg, permission } from '../http/access';
 import { inName } from '../http/acting';
 import { id, listParts } from '../http/fields';
 import { type Ctx, route } from '../http/route';
-import { exportOwner } from './export-rights';
 
 const isOrigin = (text: string) => URL.canParse(text) && new URL(text).origin === text;
 const credential = z.string().regex(/^[\x21-\x7e]{3,200}$/, 'must be as the store shows it');
@@ -66,7 +65,7 @@ export const exportDestinationRoutes = [
 
 async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>) {
   const { principal, secrets, s3_origins: origins } = ctx;
-  const org_id = await exportOwner(ctx, named);
+  const org_id = await ownerOf(ctx, named);
   const { openStore } = await import('../../exports/s3.ts');
   const store = openStore({ destination: given, origins, probe_folder: ownerFolder(org_id) });
   await atTarget(store, (target) => target.check());
@@ -76,6 +75,6 @@ async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>)
 }
 
 async function list(ctx: Ctx, { org_id: named, ...request }: z.infer<typeof listed>) {
-  const { rows, ...rest } = await destinations.list(ctx.db, await exportOwner(ctx, named), request);
+  const { rows, ...rest } = await destinations.list(ctx.db, await ownerOf(ctx, named), request);
   return { destinations: rows, ...rest };
 }

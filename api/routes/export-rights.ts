@@ -1,10 +1,9 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import { kind_names, neededFor } from '../../domain/exports/kinds';
-import { isPlatformAdmin } from '../../domain/people/rights';
-import { actingOrg, type Principal } from '../http/access';
+import { may } from '../../domain/people/rights';
+import type { Principal } from '../http/access';
 import { id } from '../http/fields';
-import type { Ctx } from '../http/route';
 
 /** The zone of days and months; UTC if none is named. */
 export const zone = id
@@ -23,7 +22,7 @@ export const kindsField = z
 /** True if a caller with `org:billing` may read what files of a kind hold. */
 export function mayRead(principal: Principal, kind: string): boolean {
   const scope = neededFor(kind);
-  return scope === undefined || isPlatformAdmin(principal) || principal.scopes.includes(scope);
+  return scope === undefined || may(principal, scope);
 }
 
 /** Refuses kinds that the caller may not read: asked as an export is made, and at each file. */
@@ -37,15 +36,6 @@ export function requireKinds(principal: Principal, kinds: readonly string[]): vo
       param: 'kinds',
     },
   );
-}
-
-/** The organization that is meant; null: the platform, if its admin names none. */
-export async function exportOwner(
-  { db, principal }: Pick<Ctx, 'db' | 'principal'>,
-  named: string | undefined,
-): Promise<string | null> {
-  if (isPlatformAdmin(principal) && named === undefined) return null;
-  return actingOrg(db, principal, named);
 }
 
 /** Who makes something: the person, or the key that stands for nobody; and the key. */

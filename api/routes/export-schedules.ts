@@ -4,11 +4,11 @@ import { formats } from '../../domain/exports/exports';
 import * as schedules from '../../domain/exports/schedules';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
-import { ownOrg, permission } from '../http/access';
+import { ownerOf, ownOrg, permission } from '../http/access';
 import { id, instant, listParts } from '../http/fields';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
-import { exportOwner, kindsField, makerOf, requireKinds, zone } from './export-rights';
+import { kindsField, makerOf, requireKinds, zone } from './export-rights';
 
 const made = z.strictObject({
   org_id: id.optional(),
@@ -65,7 +65,7 @@ export const exportScheduleRoutes = [
 
 async function make(ctx: Ctx, { org_id: named, from, ...given }: z.infer<typeof made>) {
   const { principal } = ctx;
-  const org_id = await exportOwner(ctx, named);
+  const org_id = await ownerOf(ctx, named);
   requireKinds(principal, given.kinds);
   const { destination_id = null } = given;
   const wanted = { ...given, org_id, destination_id, from: from ?? new Date() };
@@ -76,6 +76,6 @@ async function make(ctx: Ctx, { org_id: named, from, ...given }: z.infer<typeof 
 }
 
 async function list(ctx: Ctx, { org_id: named, ...request }: z.infer<typeof listed>) {
-  const { rows, ...rest } = await schedules.list(ctx.db, await exportOwner(ctx, named), request);
+  const { rows, ...rest } = await schedules.list(ctx.db, await ownerOf(ctx, named), request);
   return { schedules: rows, ...rest };
 }

@@ -4,7 +4,7 @@ import * as entries from '../../domain/ledger/views/entries';
 import * as openHolds from '../../domain/ledger/views/open-holds';
 import { storyOf } from '../../domain/ledger/views/requests';
 import type { Viewer, Wallet } from '../../domain/ledger/wallets';
-import { isPlatformAdmin } from '../../domain/people/rights';
+import { isPlatformAdmin, may } from '../../domain/people/rights';
 import * as answers from '../answers/ledger';
 import * as money from '../answers/money';
 import * as shared from '../answers/shared';
@@ -96,7 +96,7 @@ function lookingAt({ principal }: Ctx, wallet: Wallet): Viewer {
   return {
     org_id: wallet.owner_org_id,
     user_id: principal.user_id,
-    sees_all: isPlatformAdmin(principal) || principal.scopes.includes('org:billing'),
+    sees_all: may(principal, 'org:billing'),
   };
 }
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { decimalText } from '../../domain/money';
 import { namesOf } from '../../domain/people/names';
-import { isPlatformAdmin } from '../../domain/people/rights';
+import { may } from '../../domain/people/rights';
 import {
   type Dimension,
   dimensions,
@@ -106,7 +106,7 @@ async function viewerOf({ db, principal }: Ctx, org_id: string | undefined) {
   return {
     org_id: await actingOrg(db, principal, org_id),
     user_id: principal.user_id,
-    sees_all: isPlatformAdmin(principal) || principal.scopes.includes('org:billing'),
+    sees_all: may(principal, 'org:billing'),
   };
 }
 

@@ -5,7 +5,7 @@ import { AppError, isAppError } from '../../domain/errors';
 import { requireKnown } from '../../domain/known';
 import * as tickets from '../../domain/ledger/tickets';
 import * as verdicts from '../../domain/ledger/verdicts';
-import { isPlatformAdmin } from '../../domain/people/rights';
+import { isPlatformAdmin, may } from '../../domain/people/rights';
 import { leads, teamsLedBy } from '../../domain/people/team-rights';
 import * as answers from '../answers/machine';
 import * as shared from '../answers/shared';
@@ -151,7 +151,7 @@ async function visibleTo(
 }
 
 function mayBill(principal: Ctx['principal']): boolean {
-  return isPlatformAdmin(principal) || principal.scopes.includes('org:billing');
+  return may(principal, 'org:billing');
 }
 
 function notAllowed(): AppError {

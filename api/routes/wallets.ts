@@ -5,7 +5,7 @@ import { balances } from '../../domain/ledger/balances';
 import * as walletLists from '../../domain/ledger/views/wallet-lists';
 import * as walletSettings from '../../domain/ledger/wallet-settings';
 import * as wallets from '../../domain/ledger/wallets';
-import { isPlatformAdmin, lock } from '../../domain/people/rights';
+import { isPlatformAdmin, lock, may } from '../../domain/people/rights';
 import type { Db } from '../../domain/sql';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
@@ -164,7 +164,7 @@ export async function viewer(
   return {
     org_id: await actingOrg(db, principal, org_id),
     user_id: principal.user_id,
-    sees_all: isPlatformAdmin(principal) || principal.scopes.includes('org:billing'),
+    sees_all: may(principal, 'org:billing'),
   };
 }
 

@@ -17,6 +17,11 @@ export function isPlatformAdmin({ scopes }: Pick<Caller, 'scopes'>): boolean {
   return scopes.includes('platform:admin');
 }
 
+/** True if the caller has the permission, or is a platform admin, who has all. */
+export function may(caller: Pick<Caller, 'scopes'>, permission: Permission): boolean {
+  return isPlatformAdmin(caller) || caller.scopes.includes(permission);
+}
+
 /** True if the caller may do everything in the organization. */
 export function isOwner(caller: Caller): boolean {
   return missingScope(caller, rolePermissions.owner) === undefined;

@@ -1,6 +1,6 @@
 import { AppError } from '../errors';
 import { type Db, many, maybe } from '../sql';
-import { type Caller, isOwner, isPlatformAdmin, lockAsNow } from './rights';
+import { type Caller, isOwner, lockAsNow, may } from './rights';
 import { type Permission, type Role, rolePermissions } from './roles';
 
 // What an admin of a team may do there without a permission of the organization: allocate its money
@@ -21,8 +21,7 @@ export async function lockForTeam<Given extends Caller>(
   permission: Permission,
 ): Promise<{ caller: Given; right: Right }> {
   const now = await lockAsNow(trx, org_id, caller);
-  if (isPlatformAdmin(now) || now.scopes.includes(permission))
-    return { caller: now, right: 'permission' };
+  if (may(now, permission)) return { caller: now, right: 'permission' };
   if (team_id !== null && (await leads(trx, { org_id, team_id, user_id: now.user_id })))
     return { caller: now, right: 'team_admin' };
   throw noRight(permission);
@@ -35,7 +34,7 @@ export async function requireLeading(
   caller: Caller,
   permission: Permission,
 ): Promise<void> {
-  if (isPlatformAdmin(caller) || caller.scopes.includes(permission)) return;
+  if (may(caller, permission)) return;
   if (!(await leads(db, { ...at, user_id: caller.user_id }))) throw noRight(permission);
 }
 
@@ -87,17 +86,13 @@ export async function requireTeamRank(
   { org_id, user_id, caller }: { org_id: string; user_id: string; caller: Caller },
   param: string,
 ): Promise<void> {
-  if (user_id === caller.user_id || mayMoveMoney(caller)) return;
+  if (user_id === caller.user_id || may(caller, 'org:billing')) return;
   if ((await teamsLedBy(db, { org_id, user_id })).length === 0) return;
   throw new AppError(
     'permission_denied',
     'This person is the admin of a team and may spend its money, so whoever has a key or a sign-in that stands for them needs the permission org:billing.',
     { param },
   );
-}
-
-function mayMoveMoney(caller: Caller): boolean {
-  return isPlatformAdmin(caller) || caller.scopes.includes('org:billing');
 }
 
 /**
