@@ -141,7 +141,7 @@ async function requireActive(trx: Db, org_id: string): Promise<void> {
 
 /**
  * Ends the sessions beyond the bound, and deletes those that are over for a week: but none with
- * which a key was made, for by it that key falls with its holder.
+ * which a key, an invitation or a sign-in was made, for by it these fall with its holder.
  */
 async function forgetOld(trx: Db, holder: Holder): Promise<void> {
   await many(
@@ -157,6 +157,9 @@ async function forgetOld(trx: Db, holder: Holder): Promise<void> {
        and coalesce(t.revoked_at, t.expires_at) < clock_timestamp() - interval '7 days'
        and not exists (select 1 from tokens n where n.made_with = t.id)
        and not exists (select 1 from token_secrets n where n.issued_with = t.id)
+       and not exists (select 1 from tokens n where n.bound_with = t.id)
+       and not exists (select 1 from identities n where n.org_id = t.org_id and n.created_with = t.id)
+       and not exists (select 1 from one_time_codes n where n.org_id = t.org_id and n.created_with = t.id)
      order by t.id limit 100 for update skip locked`,
     { ...holder },
   );

@@ -93,6 +93,38 @@ test.each(['revoked', 'living'] as const)(
   },
 );
 
+test.each(['removed', 'outranked'] as const)(
+  'a sign-in falls with whoever bound it (%s), also once the session that invited it is over and tidied away',
+  async (how) => {
+    const { api, tenant } = world;
+    const [maker, other] = [
+      await makePerson(api, tenant, 'admin'),
+      await makePerson(api, tenant, 'admin'),
+    ];
+    const issued = await issueBy(api.call, maker.key, {
+      scopes: rolePermissions.admin,
+      user_id: other.user_id,
+    });
+    const open = () => api.call('post', '/v1/sessions', { body: { access_key: issued.body.key } });
+    const { body: session } = await open();
+    const { sub } = await bind(other.user_id, session.key);
+    await many(
+      api.db,
+      `update tokens set revoked_at = clock_timestamp() - interval '8 days'
+       where user_id = :user_id and purpose = 'session' and made_with is not null`,
+      { user_id: other.user_id },
+    );
+    // It tidies up.
+    expect((await open()).status).toBe(201);
+    const call =
+      how === 'removed'
+        ? api.call('delete', maker.at, { key: tenant.owner_key })
+        : api.call('put', other.at, { key: tenant.owner_key, body: { role: 'owner' } });
+    expect((await call).status).toBe(200);
+    expect((await world.signInAs({ sub })).status).toBe(403);
+  },
+);
+
 /** Binds so many subjects to a member, by nobody, as the first sign-ins of long ago were. */
 function bindMany(user_id: string, count: number) {
   return many(
