@@ -110,9 +110,13 @@ export function idempotencyKey(http: Context): string | undefined {
   );
 }
 
-/** Refusals that the same call may not meet again, or whose body is corrected under its key. */
+/**
+ * Refusals that the same call may not meet again, or whose body is corrected under its key. What is
+ * wrong with a credential or a right at one moment (it was lost while the call waited for its turn)
+ * says nothing of the next session's.
+ */
 function isPassing(status: number): boolean {
-  return status >= 500 || status === 422 || status === 429;
+  return status >= 500 || [401, 403, 422, 429].includes(status);
 }
 
 async function answerOf<T>(

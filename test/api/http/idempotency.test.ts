@@ -10,7 +10,7 @@ import {
   type Tenant,
 } from '../../support/api';
 import { makeKey, platformKey } from '../../support/keys';
-import { repeated } from '../../support/until';
+import { repeated, until } from '../../support/until';
 
 let db: Db;
 let call: CallApi;
@@ -205,6 +205,33 @@ test("a person's key holds in their next session: a credit is made once", async 
   expect([two.status, two.text]).toEqual([one.status, one.text]);
   const byKey = await post({ id, key: owner });
   expect(byKey.body.transaction.id).not.toBe(first.body.transaction.id);
+});
+
+test('a session that ends while its call waits is told so, and the next session does the call', async () => {
+  const { key: owner } = await makePerson({ db, call }, tenant, 'owner');
+  const session = async () => {
+    const { body } = await call('post', '/v1/sessions', { body: { access_key: owner } });
+    return body.key as string;
+  };
+  const [id, key] = [randomUUID(), await session()];
+  const before = await entries();
+  const holding = await db.transaction();
+  await holding.raw('select lock_organization(?)', [tenant.org_id]);
+  const waiting = post({ id, key });
+  await until(
+    async () =>
+      (
+        await db.raw(
+          `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        )
+      ).rows.length > 0,
+  );
+  await call('delete', '/v1/sessions/current', { key });
+  await holding.commit();
+  expect((await waiting).status).toBe(401);
+  const again = await post({ id, key: await session() });
+  expect([again.status, again.headers['idempotent-replayed']]).toEqual([201, undefined]);
+  expect(await entries()).toBe(before + 1);
 });
 
 test('a platform admin may use one key in two organizations', async () => {
