@@ -1,4 +1,4 @@
-import { type Event, eventOf, foundIn, type Scanned, scanned } from './events';
+import { DAYS_KEPT, type Event, eventOf, foundIn, type Scanned, scanned } from './events';
 import { type Db, many, maybe, one } from './sql';
 
 /** A place in the order in which events became visible. */
@@ -10,7 +10,8 @@ export interface Place {
 }
 
 // An event is written at most a week after the time of its id, and a minute before it.
-const WRITTEN_WITHIN_MS = 8 * 86_400_000;
+const DAY_MS = 86_400_000;
+const WRITTEN_WITHIN_MS = 8 * DAY_MS;
 
 function placeAt(transaction_id: string, id: string, time: number): Place {
   return { transaction_id, id, since: new Date(time - WRITTEN_WITHIN_MS) };
@@ -26,8 +27,28 @@ export async function newestPlace(db: Db): Promise<Place> {
   return placeAt(transaction_id, '', Date.now());
 }
 
-/** The place of an event that a reader saw last; undefined if it is not kept any more. */
+/** A place as a reader is told it who has seen no event there: by it they go on where they were. */
+export function nameOf({ transaction_id, id, since }: Place): string {
+  return `at_${transaction_id}_${since.getTime()}_${id}`;
+}
+
+const place_name = /^at_(\d{1,19})_(\d{13})_((?:evt_\w{32})?)$/;
+
+/** The place of a name; undefined for another text, and for one whose days are kept no more. */
+function placeNamed(name: string): Place | undefined {
+  const [, transaction_id, since_ms, id] = place_name.exec(name) ?? [];
+  if (transaction_id === undefined || id === undefined) return undefined;
+  const since = new Date(Number(since_ms));
+  const is_kept = since.getTime() + WRITTEN_WITHIN_MS > Date.now() - DAYS_KEPT * DAY_MS;
+  return is_kept ? { transaction_id, id, since } : undefined;
+}
+
+/**
+ * The place that a reader saw last: an event, or a place by its name. Undefined if it is not kept
+ * any more.
+ */
 export async function placeOf(db: Db, id: string, org_id: string): Promise<Place | undefined> {
+  if (id.startsWith('at_')) return placeNamed(id);
   const row = await maybe<{ transaction_id: string; created_at: Date }>(
     db,
     'select e.transaction_id::text as transaction_id, e.created_at from events e where e.id = :id and e.org_id = :org_id',

@@ -1,6 +1,9 @@
 import { AppError } from './errors';
 import { type Db, many, one } from './sql';
 
+/** Events are kept for so many UTC days. */
+export const DAYS_KEPT = 90;
+
 /**
  * The types that gateways emit; the control plane writes all others in the transaction that causes
  * them.

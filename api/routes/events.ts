@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { AppError, isAppError } from '../../domain/errors';
-import { newestPlace, placeOf } from '../../domain/event-places';
+import { nameOf, newestPlace, placeOf } from '../../domain/event-places';
 import { forOrganization } from '../../domain/event-readers';
 import * as events from '../../domain/events';
 import { isPlatformAdmin, may } from '../../domain/people/rights';
@@ -121,7 +121,8 @@ async function show(ctx: Ctx, { id: event_id, org_id }: z.infer<typeof shown>) {
 
 const RECONNECT_MS = 2_000;
 /**
- * Comment lines keep proxies from closing a quiet stream, and look what its follower may still see.
+ * Lines without an event keep proxies from closing a quiet stream, tell how far it has read, and
+ * look what its follower may still see.
  */
 const HEARTBEAT_MS = 5_000;
 /** A follower that reads nothing for so long is disconnected. */
@@ -137,9 +138,13 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
   const last_seen = http.get('last-event-id');
   const resumed = last_seen === '' ? undefined : await placeOf(db, last_seen, filter.org_id);
   if (last_seen !== '' && resumed === undefined)
-    throw new AppError('not_found', 'The event of Last-Event-ID is not kept any more.', {
-      param: 'Last-Event-ID',
-    });
+    throw new AppError(
+      'not_found',
+      'What Last-Event-ID names is not kept any more: leave it out.',
+      {
+        param: 'Last-Event-ID',
+      },
+    );
   if (http.method === 'HEAD') {
     http.body = '';
     http.set(streamHeaders);
@@ -153,7 +158,8 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
   // From here on nobody asks but this stream itself.
   http.state.is_unattended = true;
   res.writeHead(200, streamHeaders);
-  res.write(`retry: ${RECONNECT_MS}\n\n`);
+  // A stream that has shown nothing yet resumes here too.
+  res.write(`retry: ${RECONNECT_MS}\nid: ${nameOf(place)}\n\n`);
   // A follower that disconnects is no error of ours.
   res.on('error', () => undefined);
   const { org_id, action, own } = filter;
@@ -214,7 +220,7 @@ async function beat(ctx: Ctx, follower: Follower, asked: z.infer<typeof followed
     follower.own = filter.own;
     follower.sees_costs = isPlatformAdmin(principal);
     if (filter.org_id !== follower.org_id) follower.end();
-    else ctx.http.res.write(': still here\n\n');
+    else ctx.http.res.write(`: still here\nid: ${nameOf(follower.place)}\n\n`);
   } catch (error) {
     // While nobody can be asked, the follower keeps what it was given.
     if (isAppError(error) ? error.status >= 500 : cannotWorkNow(error)) return;

@@ -1,9 +1,9 @@
+import { DAYS_KEPT } from '../events';
 import { type Db, many, one } from '../sql';
 
 // The partitions of events by day: which there are, and how long.
 
 const DAYS_AHEAD = 7;
-const DAYS_KEPT = 90;
 
 /**
  * An event is of the time of its id, at which its gateway saw it, and may arrive up to seven days

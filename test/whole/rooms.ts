@@ -112,7 +112,7 @@ export const domain: Record<string, string> = {
   ledger:
     'audit-events errors event-readers events ids known lists money named pages people secrets sql texts time-zones trace',
   prices: 'digest errors events ledger sql texts',
-  exports: 'copy-text errors ids known lists money pages people secrets sql time-zones',
+  exports: 'copy-text errors events ids known lists money pages people secrets sql time-zones',
   payments: 'audit-events errors known ledger lists money pages secrets sql',
 };
 

@@ -135,6 +135,8 @@ async function read(
         const id = /^id: (.*)$/m.exec(frame)?.[1];
         const type = /^event: (.*)$/m.exec(frame)?.[1];
         if (id !== undefined && type !== undefined) tell({ id, type });
+        // How far a stream has read that shows nothing.
+        else if (id !== undefined) place.last_id = id;
       }
     }
   } finally {

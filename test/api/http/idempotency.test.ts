@@ -3,14 +3,13 @@ import type { Db } from '../../../domain/sql';
 import {
   type Answer,
   type CallApi,
-  makePerson,
   makeTenant,
   refusal,
   startApi,
   type Tenant,
 } from '../../support/api';
 import { makeKey, platformKey } from '../../support/keys';
-import { repeated, until } from '../../support/until';
+import { repeated } from '../../support/until';
 
 let db: Db;
 let call: CallApi;
@@ -174,64 +173,6 @@ test('a key belongs to its caller, its organization and its route', async () => 
     body: { team_id: tenant.team_id, amount: 1 },
   });
   expect(moved.status).toBe(200);
-});
-
-test("a person's key holds in their next session: a credit is made once", async () => {
-  const { key: owner } = await makePerson({ db, call }, tenant, 'owner');
-  const session = async (access_key: string) => {
-    const made = await call('post', '/v1/sessions', { body: { access_key } });
-    expect(made.status).toBe(201);
-    return made.body.key as string;
-  };
-  const id = randomUUID();
-  const before = await entries();
-  const key = await session(owner);
-  const first = await post({ id, key });
-  expect(first.status).toBe(201);
-  await call('delete', '/v1/sessions/current', { key });
-  const again = await post({ id, key: await session(owner) });
-  expect([again.status, again.text]).toEqual([201, first.text]);
-  expect(again.headers['idempotent-replayed']).toBe('true');
-  expect(await entries()).toBe(before + 1);
-  // A platform key's sessions are one sender too, and the key itself is another than its person.
-  const platform = await platformKey(db);
-  const given = {
-    id,
-    path: '/v1/admin/wallets/credit',
-    body: { ...credit, org_id: tenant.org_id },
-  };
-  const one = await post({ ...given, key: await session(platform) });
-  const two = await post({ ...given, key: await session(platform) });
-  expect([two.status, two.text]).toEqual([one.status, one.text]);
-  const byKey = await post({ id, key: owner });
-  expect(byKey.body.transaction.id).not.toBe(first.body.transaction.id);
-});
-
-test('a session that ends while its call waits is told so, and the next session does the call', async () => {
-  const { key: owner } = await makePerson({ db, call }, tenant, 'owner');
-  const session = async () => {
-    const { body } = await call('post', '/v1/sessions', { body: { access_key: owner } });
-    return body.key as string;
-  };
-  const [id, key] = [randomUUID(), await session()];
-  const before = await entries();
-  const holding = await db.transaction();
-  await holding.raw('select lock_organization(?)', [tenant.org_id]);
-  const waiting = post({ id, key });
-  await until(
-    async () =>
-      (
-        await db.raw(
-          `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-        )
-      ).rows.length > 0,
-  );
-  await call('delete', '/v1/sessions/current', { key });
-  await holding.commit();
-  expect((await waiting).status).toBe(401);
-  const again = await post({ id, key: await session() });
-  expect([again.status, again.headers['idempotent-replayed']]).toEqual([201, undefined]);
-  expect(await entries()).toBe(before + 1);
 });
 
 test('a platform admin may use one key in two organizations', async () => {

@@ -161,6 +161,45 @@ test('a stream tells what happens, resumes after the last event seen, and skips 
   expect(refusal(unknown)).toEqual({ status: 404, code: 'not_found', param: 'Last-Event-ID' });
 });
 
+test('a stream that has shown nothing resumes where it was: nothing that happened meanwhile is lost', async () => {
+  const tenant = await makeTenant(db);
+  const quiet = await follow(tenant.billing_key, {}, '?type=wallet.balance_low');
+  await until(() => quiet.last_id !== '');
+  quiet.close();
+  await append(tenant.org_id, 'wallet.balance_low', { n: 1 });
+  const resumed = (last_id: string) =>
+    follow(tenant.billing_key, { 'last-event-id': last_id }, '?type=wallet.balance_low');
+  const again = await resumed(quiet.last_id);
+  await until(() => again.ids.length === 1);
+  // A later place, told with a sign of life, leaves it out.
+  await until(() => again.last_id !== again.ids[0]);
+  again.close();
+  const later = await resumed(again.last_id);
+  await append(tenant.org_id, 'wallet.balance_low', { n: 2 });
+  await until(() => later.ids.length === 1);
+  expect(later.data.map(({ payload }) => payload)).toEqual([{ n: 2 }]);
+  later.close();
+  // Of another organization it names no more than a moment.
+  const other = await makeTenant(db);
+  const foreign = await follow(other.billing_key, { 'last-event-id': quiet.last_id });
+  await append(other.org_id, 'wallet.balance_low', { n: 3 });
+  await until(() => foreign.ids.length === 1);
+  expect(foreign.data.map(({ payload }) => payload)).toEqual([{ n: 3 }]);
+  foreign.close();
+});
+
+test.each(['at_', 'at_1_2_3', `at_1_${'0'.repeat(13)}_`, `at_${'9'.repeat(30)}_1796246400000_`])(
+  'a place that is none, or of days that are not kept, is refused: %s',
+  async (last_id) => {
+    const { owner_key } = await makeTenant(db);
+    const answer = await call('get', '/v1/events/stream', {
+      key: owner_key,
+      headers: { 'last-event-id': last_id },
+    });
+    expect(refusal(answer)).toEqual({ status: 404, code: 'not_found', param: 'Last-Event-ID' });
+  },
+);
+
 test('events of a gateway are written once, however often they are told', async () => {
   const tenant = await makeTenant(db);
   const item = {

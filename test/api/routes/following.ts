@@ -5,6 +5,8 @@ export interface Seen {
   ids: string[];
   types: string[];
   data: Record<string, unknown>[];
+  /** The last id that came, of an event or of a place without one. */
+  last_id: string;
   /** How many heartbeats have come. */
   beats: number;
   /** True once the server has ended the stream. */
@@ -21,6 +23,7 @@ export async function follow(
   let has_ended = false;
   const seen: Seen = {
     ids: [],
+    last_id: '',
     types: [],
     data: [],
     beats: 0,
@@ -51,6 +54,8 @@ export async function follow(
       if (text.startsWith(': still here')) seen.beats += 1;
       text = text.slice(end + 2);
       if (fields.id === undefined) continue;
+      seen.last_id = fields.id;
+      if (fields.data === undefined) continue;
       seen.ids.push(fields.id);
       seen.types.push(fields.event as string);
       seen.data.push(JSON.parse(fields.data as string));
