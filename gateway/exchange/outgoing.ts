@@ -68,13 +68,16 @@ function namedBody(call: Sendable, candidate: Candidate): Buffer {
   if (translation !== undefined)
     return Buffer.from(translation.request(request, upstream, target.wire));
   const asks = asksUsage(call, candidate);
-  if (!asks && body.model === upstream) return outgoing.bytes;
+  const { written_cap: cap } = call.family;
+  const is_uncapped = cap !== undefined && body[cap.member] == null;
+  if (!asks && !is_uncapped && body.model === upstream) return outgoing.bytes;
   if (outgoing.form_model !== undefined) return renamed(outgoing, upstream);
   const text = outgoing.bytes.toString('utf8');
   const edits: Edit[] = [];
   if (body.model !== upstream) {
     edits.push(memberEdit(text, outgoing.spans, 'model', JSON.stringify(upstream)));
   }
+  if (is_uncapped) edits.push(memberEdit(text, outgoing.spans, cap.member, String(cap.tokens)));
   if (asks) {
     const options = { ...(body.stream_options as Body | null), include_usage: true };
     edits.push(memberEdit(text, outgoing.spans, 'stream_options', JSON.stringify(options)));

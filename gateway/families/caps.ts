@@ -10,7 +10,8 @@ const INT_MAX = 2_147_483_647;
  */
 export const DEFAULT_MAX_COMPLETION_TOKENS = 4_096;
 // The provider's own cap if a legacy completion says nothing.
-const LEGACY_MAX_TOKENS = 16;
+// OpenAI's, where its document leaves it to the provider.
+export const LEGACY_MAX_TOKENS = 16;
 
 /** The most output that a chat allows, for all its choices; null if it says nothing. */
 export function completionCap(body: Body): number | null {

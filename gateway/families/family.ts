@@ -39,6 +39,11 @@ export interface Family {
   input(body: Body): Input;
   /** The cap of its output, of all its choices; null: the ledger chooses one. */
   max_completion_tokens(body: Body): number | null;
+  /**
+   * The cap that a request without one has: it is written into what is sent, as not all providers
+   * of the wire have one, or take null for it.
+   */
+  written_cap?: { member: string; tokens: number };
   /** How often the cap that the ledger chooses is held for; once if absent or undefined. */
   uncapped_choices?(body: Body): number | undefined;
   /** How many choices its stream has; one if absent. */

@@ -8,6 +8,7 @@ import { chatMembers, demandReader, messageMembers, responseMembers } from './bi
 import {
   choicesOf,
   completionCap,
+  LEGACY_MAX_TOKENS,
   legacyCap,
   legacyChoices,
   messageCap,
@@ -162,6 +163,7 @@ export const completions: Family = {
   demand: demandReader(chatMembers),
   input: promptInput,
   max_completion_tokens: legacyCap,
+  written_cap: { member: 'max_tokens', tokens: LEGACY_MAX_TOKENS },
   choices: legacyChoices,
   reader: completionReader,
   policy_route: 'completions',

@@ -79,3 +79,22 @@ test('one absurd answer makes no debt', async () => {
   const { charge } = await ask('chat', { max_tokens: 5 });
   expect(charge.actual_cost_nanos).toBeLessThan(2_000_000n);
 });
+
+test.each<[string, Record<string, unknown>, number]>([
+  ['none', { max_tokens: undefined }, 16],
+  ['null', { max_tokens: null }, 16],
+  ['its own', { max_tokens: 40 }, 40],
+])(
+  'a legacy completion with a cap of %s is sent the cap that bounds its bill',
+  async (_, more, cap) => {
+    const told = usage(10, 30_000);
+    const answer = { choices: [{ index: 0, text: 'Hi', finish_reason: 'length' }], usage: told };
+    upstream.play([JSON.stringify(answer)], 'application/json');
+    const { status, charge } = await ask('completions', more);
+    expect(status).toBe(200);
+    expect(charge.usage.completion_tokens).toBe(cap);
+    const sent = upstream.arrived.at(-1);
+    expect(sent?.body.max_tokens).toBe(cap);
+    expect(sent?.text.match(/"max_tokens"/g)).toHaveLength(1);
+  },
+);
