@@ -80,6 +80,25 @@ export function addFile(input: Input, data: unknown): void {
   else input.unseen += 1;
 }
 
+/**
+ * Counts what a family reads of a body, and as text whatever else stands in it under names that are
+ * not `known`: servers read documents, templates and other members that no wire describes.
+ */
+export function withOthers(
+  read: (body: Body) => Input,
+  known: readonly string[],
+): (body: Body) => Input {
+  const names = new Set(known);
+  return (body) => {
+    const input = read(body);
+    for (const [name, value] of Object.entries(body)) {
+      const may_be_read = typeof value === 'string' || typeof value === 'object';
+      if (may_be_read && !names.has(name)) addText(input, value);
+    }
+    return input;
+  };
+}
+
 /** The refusal (422) of a member of the body. */
 export function wrong(param: string, message: string): AppError {
   return new AppError('invalid_field', message, { param });

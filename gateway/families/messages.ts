@@ -30,6 +30,7 @@ export function messageInput(body: Body): Input {
   if (tools.length > 0) input.tokens += TOOLS_TOKENS;
   addText(input, body.tools);
   addText(input, body.output_config);
+  addText(input, body.output_format);
   // Tools that the provider runs bring texts that only it sees, as do the servers, the container
   // and the thread that it is pointed to.
   input.unseen += tools.filter(isHosted).length + listOf(body.mcp_servers).length;

@@ -20,6 +20,7 @@ import { completionReader, promptInput } from './completions';
 import { nothing_asked } from './demand';
 import { embeddingInput, embeddingReader } from './embeddings';
 import type { Family } from './family';
+import { withOthers } from './input';
 import { checkMessage, messageInput, messageReader } from './messages';
 import { moderationInput } from './moderations';
 import type { Measured } from './reader';
@@ -46,7 +47,7 @@ export const chat: Family = {
   usage_is_asked: true,
   has_output: true,
   demand: demandReader(chatMembers),
-  input: chatInput,
+  input: withOthers(chatInput, Object.keys(chatMembers)),
   max_completion_tokens: completionCap,
   uncapped_choices: uncappedChoices,
   choices: choicesOf,
@@ -88,7 +89,7 @@ export const responses: Family = {
   has_output: true,
   check: checkResponse,
   demand: demandReader(responseMembers),
-  input: responseInput,
+  input: withOthers(responseInput, Object.keys(responseMembers)),
   max_completion_tokens: responseCap,
   reader: responseReader,
   keeps: responseKeeping,
@@ -109,7 +110,7 @@ export const messages: Family = {
   has_output: true,
   check: checkMessage,
   demand: demandReader(messageMembers),
-  input: messageInput,
+  input: withOthers(messageInput, Object.keys(messageMembers)),
   max_completion_tokens: messageCap,
   reader: messageReader,
   keeps: messageKeeping,
@@ -144,13 +145,22 @@ export const embeddings: Family = {
   may_stream: false,
   usage_is_asked: false,
   has_output: false,
-  input: embeddingInput,
+  input: withOthers(embeddingInput, ['input', 'model', 'encoding_format', 'user']),
   max_completion_tokens: () => 0,
   reader: embeddingReader,
   policy_route: 'embeddings',
   talk: embeddingsTalk,
   errorFrame: dataFrame,
 };
+
+const speech_members = [
+  'input',
+  'instructions',
+  'model',
+  'voice',
+  'response_format',
+  'stream_format',
+];
 
 export const completions: Family = {
   name: 'completions',
@@ -161,7 +171,7 @@ export const completions: Family = {
   usage_is_asked: true,
   has_output: true,
   demand: demandReader(chatMembers),
-  input: promptInput,
+  input: withOthers(promptInput, [...Object.keys(chatMembers), 'prompt', 'suffix']),
   max_completion_tokens: legacyCap,
   written_cap: { member: 'max_tokens', tokens: LEGACY_MAX_TOKENS },
   choices: legacyChoices,
@@ -180,7 +190,7 @@ export const moderations: Family = {
   usage_is_asked: false,
   has_output: false,
   default_model: 'omni-moderation-latest',
-  input: moderationInput,
+  input: withOthers(moderationInput, ['input', 'model']),
   max_completion_tokens: () => 0,
   // Answers without usage: the estimate is charged if there is a price.
   reader: embeddingReader,
@@ -198,7 +208,7 @@ export const speech: Family = {
   usage_is_asked: false,
   has_output: false,
   is_binary: true,
-  input: speechInput,
+  input: withOthers(speechInput, speech_members),
   max_completion_tokens: () => 0,
   units: speechUnits,
   secondsIn,
