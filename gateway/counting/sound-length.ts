@@ -20,20 +20,36 @@ export interface SoundFormat {
   bitsPerSample?: number | undefined;
 }
 
+/** How long a sound lasts, in seconds; certain if its samples or frames were counted. */
+export interface SoundLength {
+  seconds: number;
+  is_certain: boolean;
+}
+
 /**
- * How long a sound lasts, in seconds; undefined if its file does not say. The content of a file
- * counts if it can be walked, not its head. A FLAC's last frame, a WebM's scale of time and the
- * lengths of other containers are believed.
+ * How long a sound lasts; undefined if its file does not say. The content of a file counts if it
+ * can be walked, not its head. A FLAC's last frame, a WebM's scale of time and the lengths of other
+ * containers are believed.
  */
-export function lengthOf(file: Uint8Array, format: SoundFormat): number | undefined {
+export function lengthOf(file: Uint8Array, format: SoundFormat): SoundLength | undefined {
   const bytes = Buffer.from(file.buffer, file.byteOffset, file.byteLength);
-  let walked = 0;
-  if (format.container === 'WAVE') walked = secondsOfSamples(bytes, format);
-  else if (/^MPEG [\d.]+ Layer 3$/.test(format.codec ?? '')) walked = secondsOfFrames(bytes);
-  else if (bytes.length > FLAC_HEAD_BYTES && bytes.readUInt32BE(0) === FLAC)
-    walked = secondsOfBlocks(bytes);
-  else if (bytes.length > 4 && bytes.readUInt32BE(0) === EBML) walked = secondsOfClusters(bytes);
-  return walked > 0 ? walked : format.duration;
+  const counted = countedSeconds(bytes, format);
+  if (counted > 0) return { seconds: counted, is_certain: true };
+  const seconds = timedSeconds(bytes) || format.duration;
+  return seconds === undefined ? undefined : { seconds, is_certain: false };
+}
+
+/** By all of its samples or frames; 0 if they cannot be counted. */
+function countedSeconds(bytes: Buffer, format: SoundFormat): number {
+  if (format.container === 'WAVE') return secondsOfSamples(bytes, format);
+  return /^MPEG [\d.]+ Layer 3$/.test(format.codec ?? '') ? secondsOfFrames(bytes) : 0;
+}
+
+/** By the times that stand at its blocks, which is more than its head says; 0 if it has none. */
+function timedSeconds(bytes: Buffer): number {
+  if (bytes.length > FLAC_HEAD_BYTES && bytes.readUInt32BE(0) === FLAC)
+    return secondsOfBlocks(bytes);
+  return bytes.length > 4 && bytes.readUInt32BE(0) === EBML ? secondsOfClusters(bytes) : 0;
 }
 
 const WAVE_HEAD_BYTES = 44;

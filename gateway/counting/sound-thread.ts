@@ -10,6 +10,5 @@ parentPort?.on('message', async ({ id, bytes, type, name }: SoundFile & { id: nu
     (read): SoundFormat => read.format,
     (): SoundFormat => ({}),
   );
-  const seconds = lengthOf(bytes, format) ?? null;
-  parentPort?.postMessage({ id, answer: seconds });
+  parentPort?.postMessage({ id, answer: lengthOf(bytes, format) ?? null });
 });

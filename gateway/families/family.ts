@@ -52,6 +52,8 @@ export interface Family {
   demand?(body: Body): Demand;
   /** The priced units besides tokens, as the request gives them. */
   units?(body: Body, text_tokens: number): Units;
+  /** How long the sound that was sent may be at most, if that is not what its units say. */
+  mostSeconds?(body: Body): number;
   /** How long so many bytes of an answer last, if their number says so. */
   secondsIn?(body: Body, bytes: number): number | undefined;
   /** Its answers are bytes, unless they are an event stream. */

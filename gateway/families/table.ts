@@ -28,6 +28,7 @@ import { checkResponse, responseInput, responseReader } from './responses';
 import { secondsIn, speechInput, speechReader, speechUnits } from './speech';
 import { chatKeeping, messageKeeping, responseKeeping } from './stored';
 import {
+  mostSeconds,
   readTranscription,
   transcriptionInput,
   transcriptionReader,
@@ -228,6 +229,7 @@ export const transcriptions: Family = {
   has_output: true,
   read: readTranscription,
   input: transcriptionInput,
+  mostSeconds,
   // Known with the length of the sound.
   max_completion_tokens: () => 0,
   units: transcriptionUnits,

@@ -34,8 +34,8 @@ export async function readTranscription({
   if (stream !== 'true' && stream !== 'false') {
     throw wrong('stream', '"stream" must be true or false.');
   }
-  const seconds = await sound.lasts(file);
-  const body = { ...fields, seconds };
+  const { seconds, seconds_most } = await sound.lasts(file);
+  const body = { ...fields, seconds, seconds_most };
   return {
     raw: outgoing.bytes,
     body,
@@ -48,12 +48,20 @@ export async function readTranscription({
 }
 
 /** The input of a transcription: its sound, and the words that lead it. */
-export function transcriptionInput({ prompt, seconds, 'keywords[]': keywords }: Body): Input {
+export function transcriptionInput(body: Body): Input {
+  const { prompt, seconds, 'keywords[]': keywords } = body;
   const input = newInput(Math.ceil((seconds as number) * SOUND_TOKENS_PER_SECOND));
+  // The provider may hear more than its file says.
+  input.has_foreign = mostSeconds(body) > (seconds as number);
   for (const text of [prompt, ...(Array.isArray(keywords) ? keywords : [])]) {
     if (typeof text === 'string') input.texts.push(text);
   }
   return input;
+}
+
+/** How long its sound may be at most. */
+export function mostSeconds({ seconds_most }: Body): number {
+  return seconds_most as number;
 }
 
 /** The units that a transcription is estimated by: the seconds of its file. */

@@ -111,10 +111,11 @@ function soundBound({ family, request, units }: Funded): number | undefined {
   return units === undefined ? 0 : Math.ceil(units.seconds * SPOKEN_TOKENS_PER_SECOND);
 }
 
-/** The told length of a sound, within the length of what was sent. */
-function secondsWithin({ units }: Funded, { seconds }: Told): number | undefined {
+/** The told length of a sound, within the length that what was sent may have. */
+function secondsWithin({ units, family, request }: Funded, { seconds }: Told): number | undefined {
   if (seconds === undefined || units === undefined) return seconds;
-  const most = units.seconds * READING_SLACK + SECONDS_BILLED;
+  const sent = family.mostSeconds?.(request.body) ?? units.seconds;
+  const most = sent * READING_SLACK + SECONDS_BILLED;
   return Math.min(seconds, most);
 }
 

@@ -44,7 +44,7 @@ test.each<[string, string, Buffer, number]>([
   ['a FLAC of one frame', 'a.flac', flac(1, 0), 4_096 / 48_000],
   ['a FLAC that says it is shorter', 'a.flac', flac(600, 4_096), (600 * 4_096) / 48_000],
 ])('%s lasts as long as what lies in it', async (_, name, bytes, seconds) => {
-  const lasts = await sound.lasts({ bytes: new Uint8Array(bytes), type: '', name });
+  const { seconds: lasts } = await sound.lasts({ bytes: new Uint8Array(bytes), type: '', name });
   expect(Math.abs(lasts - seconds)).toBeLessThan(0.3);
 });
 
@@ -54,7 +54,8 @@ test.each<[string, Buffer]>([
   ['of one frame', mp3(1, 128)],
   ['of no block', webm(0, UNKNOWN)],
 ])('a file %s lasts a tenth of a second at least', async (_, bytes) => {
-  const lasts = await sound.lasts({ bytes: new Uint8Array(bytes), type: '', name: 'a' });
+  const file = { bytes: new Uint8Array(bytes), type: '', name: 'a' };
+  const { seconds: lasts } = await sound.lasts(file);
   expect(lasts).toBe(0.1);
 });
 
@@ -62,6 +63,25 @@ test.each<[string, Buffer]>([
   ['a WebM of nothing but empty elements', Buffer.concat([webm(1), Buffer.alloc(4_000_000, 0x81)])],
   ['an MP3 of nothing but beginnings', Buffer.concat([mp3(20, 128), Buffer.alloc(4e6, 0xff)])],
 ])('%s lasts as long as its size allows at least', async (_, bytes) => {
-  const lasts = await sound.lasts({ bytes: new Uint8Array(bytes), type: '', name: 'a' });
+  const file = { bytes: new Uint8Array(bytes), type: '', name: 'a' };
+  const { seconds: lasts } = await sound.lasts(file);
   expect(lasts).toBeGreaterThanOrEqual(bytes.length / 192_000);
 });
+
+test.each<[string, Buffer, number]>([
+  ['a WAV', wav(inside), 100],
+  ['an MP3', mp3(4_000, 128), 4_000 * FRAME],
+  ['a WebM', webm(60), webm(60).length / 500],
+  ['what nobody can read', Buffer.alloc(50_000, 7), 100],
+])(
+  '%s lasts no longer than what was counted of it, or than its bytes allow',
+  async (_, bytes, most) => {
+    const { seconds, seconds_most } = await sound.lasts({
+      bytes: new Uint8Array(bytes),
+      type: '',
+      name: 'a',
+    });
+    expect(seconds_most).toBeGreaterThanOrEqual(seconds);
+    expect(Math.abs(seconds_most - Math.max(most, seconds))).toBeLessThan(0.3);
+  },
+);

@@ -99,6 +99,18 @@ test('a sound lasts no longer than its bytes can hold', async () => {
   }
 });
 
+test('a sound whose samples cannot be counted may last as long as its bytes allow, whatever it says', async () => {
+  const value = Buffer.alloc(2_000_000, 'A');
+  const parts = [
+    { name: 'file', value, file: 'voice.m4a' },
+    { name: 'model', value: 'whisper-1' },
+  ];
+  json({ text: 'Hi', usage: { type: 'duration', seconds: 3_000 } });
+  expect((await transcribe(parts)).charge.usage.seconds).toBe(3_000);
+  json({ text: 'Hi', usage: { type: 'duration', seconds: 1e9 } });
+  expect((await transcribe(parts)).charge.usage.seconds).toBeLessThan(5_000);
+});
+
 test('speech and embeddings have no more tokens than their input allows', async () => {
   upstream.play([
     named('speech.audio.delta', { audio: 'QUJD' }),

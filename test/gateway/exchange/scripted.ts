@@ -89,8 +89,8 @@ export async function ask(name: Name, more: Body = {}) {
 }
 
 /** Sends a form with a sound, and waits for its charge. */
-export async function transcribe() {
-  const form = encode(good);
+export async function transcribe(parts = good) {
+  const form = encode(parts);
   const answer = await post(`${url}/v1/audio/transcriptions`, world.key, form.toString('latin1'), {
     'content-type': 'multipart/form-data; boundary=b0undary',
   });

@@ -9,7 +9,7 @@ import {
   unified,
 } from '../../../gateway/families/table';
 
-// What no wire describes, a server may read all the same: it is counted before the call is paid for.
+// What no wire describes, a server may read all the same: it is counted before it is paid for.
 
 const messages_said = [{ role: 'user', content: 'Hi' }];
 const bodies = {

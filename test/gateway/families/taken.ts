@@ -17,7 +17,9 @@ const settings = {
 };
 const identity = { key_id: 'key', org_id: 'org' };
 const arrivals = createArrivals();
-const sound: Pick<Sound, 'lasts'> = { lasts: async () => 1 };
+const sound: Pick<Sound, 'lasts'> = {
+  lasts: async () => ({ seconds: 1, seconds_most: 1 }),
+};
 
 /** A wire that takes whatever its shape has. */
 export const plain_wire: Wire = { key: 'bearer' };
