@@ -57,6 +57,8 @@ export function factor(max: number) {
 /** The factor of an own key of a provider. */
 export const priceFactor = factor(100);
 
+const YEAR_10000 = Date.UTC(10_000, 0);
+
 /** An ISO 8601 instant; a bare date is midnight UTC. */
 export const instant = z
   .union(
@@ -64,9 +66,8 @@ export const instant = z
     'must be an ISO 8601 time such as 2027-01-31T00:00:00Z',
   )
   .transform((given) => new Date(given))
-  .refine((time) => time.getTime() >= 0, 'must not lie before 1970');
-
-const YEAR_10000 = Date.UTC(10_000, 0);
+  .refine((time) => time.getTime() >= 0, 'must not lie before 1970')
+  .refine((time) => time.getTime() < YEAR_10000, 'must not lie after 9999');
 
 /** A day such as 2027-01-31, which begins where its zone says, or an ISO 8601 instant, as UTC. */
 export const moment = z

@@ -57,9 +57,13 @@ export function createKeyring(db: Db) {
         waiting.push({ hash, is_use, resolve, reject });
       });
       if (!is_out) void run();
-      services.delete(key);
-      const found = await token;
+      // While it is looked at it stays remembered: whoever goes by that checks it themselves.
+      const found = await token.catch((error) => {
+        services.delete(key);
+        throw error;
+      });
       if (isService(found)) services.set(key, { hash, token: found });
+      else services.delete(key);
       return found;
     },
     /** The key of a service that was good when it was checked last: whoever asks must check it. */

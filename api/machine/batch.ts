@@ -1,4 +1,4 @@
-import { toErrorBody } from '../../domain/errors';
+import { isAppError, toErrorBody } from '../../domain/errors';
 import type { Batch, BatchItem, BatchLine } from '../../domain/ledger/calls';
 import { toRefusal } from '../../runtime/conventions';
 import { API_VERSION } from '../../runtime/version';
@@ -76,7 +76,10 @@ async function lineOf(ctx: Ctx, id: string, run: () => Promise<unknown>): Promis
   try {
     return { id, status: 200, body: toWire(await run()) };
   } catch (error) {
-    await checkKey(ctx);
+    // Where nobody can be asked at present, the item has its answer all the same.
+    await checkKey(ctx).catch((refusal) => {
+      if (isAppError(refusal) && refusal.status < 500) throw refusal;
+    });
     const known = toRefusal(ctx.http, error, ctx.log);
     return { id, status: known.status, body: toWire(toErrorBody(known, ctx.request_id)) };
   }

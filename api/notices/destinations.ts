@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { sha256 } from '../../domain/digest';
 import { AppError } from '../../domain/errors';
 import * as byHand from '../../domain/notices/by-hand';
 import * as destinations from '../../domain/notices/destinations';
@@ -123,20 +124,29 @@ async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>)
   const created_by = principal.user_id ?? principal.id;
   const row = { org_id, name, channel, kinds: chosen, created_by, ...to };
   // Only now: no connection is held while the name is resolved.
-  const kept = await once(ctx, org_id, (trx) => destinations.create(trx, secrets, row));
+  const told = channel === 'webhook' ? (secret ?? null) : null;
+  const kept = await once(ctx, org_id, async (trx) => ({
+    ...(await destinations.create(trx, secrets, row)),
+    secret_digest: told && (await sha256(told)),
+  }));
   if (kept === undefined) return tellSecret(ctx);
-  return { ...(kept as destinations.Destination), secret: channel === 'webhook' ? secret : null };
+  const { secret_digest: _, ...destination } = kept as Kept;
+  return { ...destination, secret: told };
 }
 
+/** What is kept of a new destination: of its secret the digest alone. */
+type Kept = destinations.Destination & { secret_digest: string | null };
+
 /**
- * No stored answer holds a secret: a call with an Idempotency-Key reads it from the destination,
- * and a repeat finds none if that was removed meanwhile.
+ * No stored answer holds a secret: a call with an Idempotency-Key reads it from the destination. A
+ * repeat finds none if that was removed meanwhile, or has another one, which somebody else set.
  */
 async function tellSecret({ db, secrets, http }: Ctx): Promise<void> {
   if (http.status >= 400) return;
-  const kept = JSON.parse(String(http.body)) as { id: string; channel: string };
-  const { secret = null } = await destinations.open(db, secrets, kept.id);
-  http.body = JSON.stringify({ ...kept, secret: kept.channel === 'webhook' ? secret : null });
+  const { secret_digest, ...kept } = JSON.parse(String(http.body)) as Kept;
+  const { secret } = await destinations.open(db, secrets, kept.id);
+  const is_its_own = secret !== undefined && (await sha256(secret)) === secret_digest;
+  http.body = JSON.stringify({ ...kept, secret: is_its_own ? secret : null });
 }
 
 function targetIn(given: z.infer<typeof made>, reach: Ctx['notice_reach']) {

@@ -184,8 +184,13 @@ test('the secret of a webhook is shown to a repeat under its Idempotency-Key, an
   );
   expect(kept?.text).toContain(first.body.id);
   expect(kept?.text).not.toContain(first.body.secret);
+  // A secret that somebody else has set since is nobody's to read.
+  const at = `/v1/notice-destinations/${first.body.id}`;
+  const other = `whsec_${Buffer.alloc(32, 'b').toString('base64')}`;
   expect(
-    (await world.call('delete', `/v1/notice-destinations/${first.body.id}`, { key })).status,
+    (await world.call('put', at, { key, body: { url: body.url, secret: other } })).status,
   ).toBe(200);
+  expect((await make()).body).toMatchObject({ id: first.body.id, secret: null });
+  expect((await world.call('delete', at, { key })).status).toBe(200);
   expect((await make()).body.secret).toBeNull();
 });

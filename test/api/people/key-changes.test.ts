@@ -97,6 +97,7 @@ test.each([
   [{ allowed_models: 'o3' }, 'allowed_models'],
   [{ expires_at: '2001-01-01' }, 'expires_at'],
   [{ expires_at: 'soon' }, 'expires_at'],
+  [{ expires_at: '9999-12-31T23:59:59-14:00' }, 'expires_at'],
   [{ rpm: 0 }, 'rpm'],
   [{ tpm: 1.5 }, 'tpm'],
   [{ max_parallel_requests: -1 }, 'max_parallel_requests'],
