@@ -35,12 +35,9 @@ export interface NoticeReach extends Reach {
   has_mail: boolean;
 }
 
-/** The first argument of every handler: connections, the caller, and the request's label. */
-export interface Ctx {
-  /** The pool of this route's callers, as far as their organization's share of it goes. */
-  db: Db;
+/** What the application makes once, for all calls. */
+interface Services {
   pools: Pools;
-  keys: Keyring;
   batches: Batches;
   waiters: Waiters;
   temporal: Temporal;
@@ -52,7 +49,7 @@ export interface Ctx {
   exportTargetOf: TargetOf;
   /** The object stores that exports may go to: EXPORT_S3_ORIGINS. */
   s3_origins: readonly string[];
-  export_bytes_max: number | undefined;
+  export_bytes_max?: number | undefined;
   notice_reach: NoticeReach;
   event_streams: EventStreams;
   id_tokens: IdTokens;
@@ -62,8 +59,15 @@ export interface Ctx {
   /** True once the process stops. */
   isDraining: () => boolean;
   /** Absent if traces are off. */
-  tracing: Tracing | undefined;
+  tracing?: Tracing | undefined;
   log: Logger;
+}
+
+/** The first argument of every handler: services, the caller, and the request's label. */
+export interface Ctx extends Services {
+  /** The pool of this route's callers, as far as their organization's share of it goes. */
+  db: Db;
+  keys: Keyring;
   principal: Principal;
   request_id: string;
   /** The caller as it is by now, for answers that go on and on; throws once it may not call. */
@@ -153,31 +157,14 @@ export function route<Input extends z.ZodObject>({ handler, ...row }: RouteRow<I
   };
 }
 
-export interface Connections extends Pick<Sources, 'jwt'> {
-  pools: Pools;
+/** The services, and what stands before a handler. */
+export interface Connections extends Services, Pick<Sources, 'jwt'> {
   keyrings: Record<PoolName, Keyring>;
   shares: Record<Exclude<PoolName, 'machine'>, Shares>;
   buckets: ReturnType<typeof createBuckets>;
   refused_requests: RefusedRequests;
-  batches: Batches;
-  waiters: Waiters;
-  temporal: Temporal;
-  secrets: Secrets;
-  providerOf: ProviderOf;
-  payment_hosts: readonly string[];
   /** Who may sign the certificates of webhooks, beside public authorities: `PAYMENT_CA_FILES`. */
   payment_authorities?: readonly X509Certificate[] | undefined;
-  exportTargetOf: TargetOf;
-  s3_origins: readonly string[];
-  export_bytes_max?: number | undefined;
-  notice_reach: NoticeReach;
-  event_streams: EventStreams;
-  id_tokens: IdTokens;
-  trusted_proxies: Networks;
-  config_watch: ConfigWatch;
-  isDraining: () => boolean;
-  tracing?: Tracing | undefined;
-  log: Logger;
 }
 
 /** Mounts route tables. */
