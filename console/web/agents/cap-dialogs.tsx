@@ -21,9 +21,9 @@ const ends = Object.entries(beyond).map(([value, label]) => ({ value, label }));
 /** A cap holds in a calendar window of UTC. */
 const intervals = [
   { value: 'hour', label: 'hour' },
-  { value: 'day', label: 'day, by UTC' },
-  { value: 'week', label: 'week from Monday, by UTC' },
-  { value: 'month', label: 'month, by UTC' },
+  { value: 'day', label: 'day (UTC)' },
+  { value: 'week', label: 'week from Monday (UTC)' },
+  { value: 'month', label: 'month (UTC)' },
 ];
 const fresh: Fields = {
   constraint_type: 'cost',
@@ -107,7 +107,7 @@ export function CapDialog({
       }
     >
       <Select
-        label="It counts"
+        label="Limit"
         data={kinds}
         value={constraint_type}
         onChange={(value) => edit({ constraint_type: (value ?? 'cost') as 'cost' })}
@@ -142,14 +142,14 @@ export function CapDialog({
         required
       />
       <Select
-        label="In each"
+        label="Per"
         data={intervals}
         value={interval}
         onChange={(value) => edit({ interval: (value ?? 'day') as 'day' })}
         allowDeselect={false}
       />
       <Select
-        label="A call beyond it"
+        label="Calls beyond it"
         data={ends}
         value={enforcement_mode}
         onChange={(value) => edit({ enforcement_mode: (value ?? 'reject') as 'reject' })}

@@ -125,7 +125,7 @@ function columnsOf(currency: string): Column<Cap>[] {
     { title: 'Counts', cell: ({ constraint_type }) => counts[constraint_type] },
     { title: 'Used', cell: (cap) => <Used cap={cap} currency={currency} /> },
     { title: 'Begins anew', cell: ({ resets_at }) => <Time at={resets_at} /> },
-    { title: 'A call beyond it', cell: ({ enforcement_mode }) => beyond[enforcement_mode] },
+    { title: 'Calls beyond it', cell: ({ enforcement_mode }) => beyond[enforcement_mode] },
   ];
 }
 

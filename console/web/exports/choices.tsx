@@ -15,7 +15,7 @@ export function KindChoice({
   const sees_events = may(useMe(), 'events:read');
   return (
     <Checkbox.Group
-      label="What to write"
+      label="Contents"
       value={[...value]}
       onChange={(chosen) => onChange(kindNames.filter((kind) => chosen.includes(kind)))}
     >
@@ -50,7 +50,7 @@ export function FormChoice({
   return (
     <>
       <Select
-        label="Form"
+        label="Format"
         data={Object.entries(formats).map(([value, label]) => ({ value, label }))}
         value={format}
         onChange={(value) => onFormat((value ?? 'csv') as Format)}
@@ -58,9 +58,9 @@ export function FormChoice({
       />
       {buckets.length > 0 && (
         <Select
-          label="Where"
+          label="Destination"
           description={data?.has_more ? 'The newest 200 buckets.' : undefined}
-          placeholder="here, to download"
+          placeholder="Download here"
           data={buckets.map(({ id, bucket, endpoint }) => ({
             value: id,
             label: `${bucket} at ${new URL(endpoint).host}`,

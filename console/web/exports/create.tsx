@@ -58,7 +58,7 @@ export function CreateDialog({
       opened={opened}
       onClose={onClose}
       submit={submit}
-      label="Write it"
+      label="Start export"
       is_ready={chosen.length > 0 && is_period}
     >
       <Group grow>
@@ -71,7 +71,7 @@ export function CreateDialog({
         />
         <TextInput
           type="date"
-          label="Until, with"
+          label="To"
           value={until}
           onChange={(event) => setUntil(event.currentTarget.value)}
           error={from !== '' && until !== '' && !is_period && 'before the first day'}

@@ -154,7 +154,7 @@ function MakeDialog({ opened, onClose }: { opened: boolean; onClose: () => void 
       opened={opened}
       onClose={onClose}
       submit={submit}
-      label="Make the schedule"
+      label="Create schedule"
       is_ready={chosen.length > 0 && typeof lag === 'number'}
     >
       <Select
@@ -197,7 +197,7 @@ function EndDialog({ schedule, onClose }: { schedule: Schedule | undefined; onCl
       opened={schedule !== undefined}
       onClose={onClose}
       submit={submit}
-      label="End it"
+      label="End schedule"
       is_dangerous
     >
       <Text>Exports that it has made stay for their time.</Text>

@@ -27,13 +27,13 @@ export function DayRange({ days, set }: { days: Days; set: (change: Days) => voi
   return (
     <>
       <DayInput
-        label={`From, by ${zone}`}
+        label={`From (${zone})`}
         value={from ?? ''}
         onDay={(from) => set({ from })}
         onNone={() => set({ from: undefined })}
       />
       <DayInput
-        label={`Before, by ${zone}`}
+        label={`Before (${zone})`}
         value={before ?? ''}
         onDay={(before) => set({ before })}
         onNone={() => set({ before: undefined })}

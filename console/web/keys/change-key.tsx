@@ -120,9 +120,9 @@ export function ChangeDialog({
             </>
           )}
           <Select
-            label="It lives"
+            label="Expires"
             data={[
-              { value: AS_IT_IS, label: 'as long as it did' },
+              { value: AS_IT_IS, label: 'unchanged' },
               ...livesWithin(rules?.max_days ?? null),
             ]}
             value={life}

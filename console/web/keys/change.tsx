@@ -81,11 +81,11 @@ export function RotateDialog({
       opened={name !== undefined}
       onClose={onClose}
       submit={submit}
-      label="Draw a new value"
+      label="Rotate key"
     >
       <Text>The key keeps its name, budget and limits.</Text>
       <Select
-        label="The old value ends"
+        label="Old key expires"
         data={overlaps}
         value={overlap}
         onChange={setOverlap}

@@ -92,7 +92,7 @@ export function CreateDialog({
       opened={opened}
       onClose={onClose}
       submit={submit}
-      label="Make the key"
+      label="Create key"
       is_ready={is_whose && name.trim() !== '' && (budget === '' || typed !== undefined)}
       fields={['budget_window']}
     >
@@ -140,7 +140,7 @@ export function CreateDialog({
           />
           <WindowSelect value={window} onChange={setWindow} error={refusedAt('budget_window')} />
           <Select
-            label="It lives"
+            label="Expires"
             data={lives}
             value={life}
             onChange={(value) => setLife(value ?? USUAL_LIFE)}

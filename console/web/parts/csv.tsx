@@ -60,7 +60,7 @@ export function CsvButton<Item>({
       aria-busy={count !== undefined}
       onClick={() => count === undefined && void act(keep)}
     >
-      {count === undefined ? 'CSV of all rows' : `${rowWords(count)} read…`}
+      {count === undefined ? 'Download CSV' : `${rowWords(count)} read…`}
     </Button>
   );
 }

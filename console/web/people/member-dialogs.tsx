@@ -55,7 +55,7 @@ export function AddMember({ opened, onClose }: { opened: boolean; onClose: () =>
       opened={opened}
       onClose={onClose}
       submit={submit}
-      label="Take in"
+      label="Add member"
       is_ready={name.trim() !== ''}
     >
       <TextInput
@@ -190,7 +190,7 @@ export function Invite({ member, onClose }: OfMember) {
         opened={member !== undefined}
         onClose={onClose}
         submit={submit}
-        label="Make the invitation"
+        label="Create invitation"
       >
         <Text>
           You get a link. Whoever opens it and signs in at your identity provider becomes this

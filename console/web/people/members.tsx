@@ -77,7 +77,7 @@ export function Members({
         columns={columns}
         cursor={filters.cursor}
         onCursor={(next) => set({ cursor: next })}
-        empty={<Empty title="Nobody is like this">Search for another name, or take them in.</Empty>}
+        empty={<Empty title="No member matches">Search for another name, or take them in.</Empty>}
         actions={
           is_manager
             ? (member) => (

@@ -112,10 +112,10 @@ export function TeamPeople({ team }: { team: Team }) {
                       <Button
                         size="compact-sm"
                         variant="default"
-                        aria-label={`Take out ${name}`}
+                        aria-label={`Remove ${name}`}
                         onClick={() => setTaken({ user_id, name })}
                       >
-                        Take out
+                        Remove
                       </Button>
                     </>
                   )}
@@ -203,7 +203,7 @@ function TakeOut({
       opened={member !== undefined}
       onClose={onClose}
       submit={submit}
-      label="Take out"
+      label="Remove"
       is_dangerous
     >
       <Text>Calls under way finish. All keys that they have for this team end:</Text>
@@ -218,7 +218,7 @@ function TakeIn({ team, change }: { team: Team; change: (work: () => Promise<unk
   const [member, setMember] = useState<Found | null>(null);
   return (
     <Group align="flex-end" gap="xs">
-      <MemberSelect label="Take in" value={member} onChange={setMember} flex={1} />
+      <MemberSelect label="Add member" value={member} onChange={setMember} flex={1} />
       <Button
         disabled={member === null}
         onClick={() => {
@@ -232,7 +232,7 @@ function TakeIn({ team, change }: { team: Team; change: (work: () => Promise<unk
           setMember(null);
         }}
       >
-        Take in
+        Add member
       </Button>
     </Group>
   );

@@ -21,7 +21,7 @@ export function Payments() {
         <>
           {!is_own && (
             <LinkButton to="/exports" search={{ kinds: 'payments' }} variant="default" size="xs">
-              As a file
+              Full export
             </LinkButton>
           )}
           <LinkButton to="/top-up" size="xs">

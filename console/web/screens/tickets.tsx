@@ -223,12 +223,12 @@ function Filters({
       />
       {decides && (
         <Select
-          label="Whose"
+          label="Show"
           data={[
-            { value: 'decided', label: 'that I decide' },
-            { value: 'mine', label: 'of my own calls' },
+            { value: 'decided', label: 'for me to decide' },
+            { value: 'mine', label: 'from my own calls' },
             // Among them are some whose budgets only billing admins raise.
-            ...(bills ? [] : [{ value: 'all', label: 'of my teams' }]),
+            ...(bills ? [] : [{ value: 'all', label: 'from my teams' }]),
           ]}
           value={filters.whose ?? 'decided'}
           onChange={(value) => set({ whose: value === 'decided' ? undefined : (value as 'all') })}
@@ -237,8 +237,8 @@ function Filters({
         />
       )}
       <Select
-        label="What is missing"
-        placeholder="either"
+        label="Waiting for"
+        placeholder="anything"
         data={[
           { value: 'balance', label: 'money' },
           { value: 'budget', label: 'a budget' },

@@ -143,7 +143,7 @@ function Outcome({ session }: { session: Session }) {
   return (
     <Alert color="green" title="Credited" role="status">
       <Text>
-        <Money amount={credited_amount} currency={currency} fw={700} /> are in the wallet.{' '}
+        <Money amount={credited_amount} currency={currency} fw={700} /> was added to the wallet.{' '}
         <NewBalance session={session} />
       </Text>
       <Group mt="sm">

@@ -158,7 +158,7 @@ function Moves({
 function columnsOf(threshold: number | undefined): Column<WalletRow>[] {
   return [
     {
-      title: 'Whose',
+      title: 'Owner',
       cell: ({ wallet_id, owner_name }) => (
         <AppLink to={`/wallets/${wallet_id}`}>{owner_name}</AppLink>
       ),

@@ -89,7 +89,7 @@ export function BudgetDialog({
       {budget === undefined && (
         <>
           <Select
-            label="It counts the calls of"
+            label="Applies to"
             data={may(me, 'tokens:write') ? owners : owners.filter(({ value }) => value !== 'key')}
             value={owner_type}
             onChange={(value) => {
@@ -111,14 +111,14 @@ export function BudgetDialog({
         required
       />
       <Select
-        label="In each"
+        label="Per"
         data={windows}
         value={window}
         onChange={(value) => setWindow((value ?? 'month') as Budget['window'])}
         allowDeselect={false}
       />
       <Select
-        label="A call beyond it"
+        label="Calls beyond it"
         data={beyond}
         value={on_exceed}
         onChange={(value) => setBeyond((value ?? 'refuse') as Budget['on_exceed'])}

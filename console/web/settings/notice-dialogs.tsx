@@ -204,14 +204,14 @@ function Addresses({ destination: { id, recipients } }: { destination: Destinati
               )}
               <Button
                 variant="default"
-                aria-label={`Take out ${one.address}`}
+                aria-label={`Remove ${one.address}`}
                 onClick={() =>
                   void change(() =>
                     call('DELETE /api/notice-recipients/:id', { names: { id: one.id } }),
                   )
                 }
               >
-                Take out
+                Remove
               </Button>
             </Group>
           </List.Item>

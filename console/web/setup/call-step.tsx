@@ -49,7 +49,7 @@ export function CallStep() {
         since && <Text role="status">Waiting for the first call with this key…</Text>
       )}
       <StepForm
-        label="Make the key"
+        label="Create key"
         is_ready={name.trim() !== ''}
         submit={submit}
         onDone={() => undefined}

@@ -73,11 +73,7 @@ export function FilterBar({
         w={150}
       />
       <DayInput label="From" value={period.from} onDay={(from) => custom({ from })} />
-      <DayInput
-        label="Until, with"
-        value={addDays(period.to, -1)}
-        onDay={(until) => custom({ until })}
-      />
+      <DayInput label="To" value={addDays(period.to, -1)} onDay={(until) => custom({ until })} />
       <Select
         label="Group by"
         data={all.map((value) => ({ value, label: dimensions[value].one }))}
@@ -87,7 +83,7 @@ export function FilterBar({
         w={140}
       />
       <Select
-        label="Each"
+        label="Interval"
         data={possible}
         value={interval}
         onChange={(value) => set({ interval: value as Interval })}

@@ -101,7 +101,7 @@ export function RuleDialog({
         required
       />
       <Select
-        label="What is missing comes from"
+        label="The missing money comes from"
         data={sources}
         value={source}
         onChange={(value) => setSource(value === 'team' ? 'team' : 'organization')}

@@ -37,7 +37,7 @@ export function ThresholdButton({
   return (
     <>
       <Button variant="default" size="xs" onClick={open}>
-        Change when it is low
+        Low-balance alert
       </Button>
       <FormModal
         title={`When the wallet of ${wallet.owner_name} is low`}

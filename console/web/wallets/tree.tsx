@@ -15,7 +15,7 @@ import { kinds, standing, type WalletRow } from './words';
 
 /** Rows of a page, of any level. */
 const PAGE = 25;
-const TITLES = ['Whose', 'Kind', 'Can be spent', 'Held', 'State'] as const;
+const TITLES = ['Owner', 'Kind', 'Can be spent', 'Held', 'State'] as const;
 /** Stands among the opened teams for the people of all. */
 const EVERYBODY = 'everybody';
 
@@ -175,7 +175,7 @@ function Row({
   const { wallet_id, owner_name, owner_type, balance, reserved, currency } = wallet;
   return (
     <Table.Tr>
-      <Table.Td data-title="Whose" className={`tree-${level}`} fw={level === 0 ? 700 : 400}>
+      <Table.Td data-title="Owner" className={`tree-${level}`} fw={level === 0 ? 700 : 400}>
         <Group gap={4} wrap="nowrap">
           {opener}
           <AppLink to={`/wallets/${wallet_id}`}>{owner_name}</AppLink>

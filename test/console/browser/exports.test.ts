@@ -39,12 +39,12 @@ describe.each(['light', 'dark'] as const)('in %s colours', (scheme) => {
     await page.goto('/exports?kinds=statement');
     const dialog = page.getByRole('dialog');
     await dialog.getByLabel('From').fill(today());
-    await dialog.getByLabel('Until, with').fill(today());
+    await dialog.getByLabel('To', { exact: true }).fill(today());
     await dialog.getByLabel('Ledger entries').check();
     // What needs another right cannot be chosen.
     expect(await dialog.getByLabel('Audit log').isDisabled()).toBe(true);
     expect(await violations(page)).toEqual([]);
-    await dialog.getByRole('button', { name: 'Write it' }).click();
+    await dialog.getByRole('button', { name: 'Start export' }).click();
     await page.waitForURL('**/exports/exp_*');
     await page.getByRole('heading', { name: 'Export of' }).waitFor();
     await page.getByText('ready', { exact: true }).waitFor();
@@ -180,12 +180,12 @@ test('a schedule is made and ended', async () => {
   await page.getByText('No schedules').waitFor();
   await page.getByRole('button', { name: 'New schedule' }).click();
   await page.getByRole('dialog').getByLabel('Audit log').check();
-  await page.getByRole('dialog').getByRole('button', { name: 'Make the schedule' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Create schedule' }).click();
   const row = page.getByRole('row', { name: /each month of UTC/ });
   await row.getByText('goes on').waitFor();
   expect(await violations(page)).toEqual([]);
   await row.getByRole('button', { name: 'End' }).click();
-  await page.getByRole('dialog').getByRole('button', { name: 'End it' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'End schedule' }).click();
   await row.getByText('ended').waitFor();
   await context.close();
 });

@@ -44,7 +44,7 @@ test('on an empty database a stranger with the first key is led to a call that i
   await page.getByLabel('Amount in USD').fill('5');
   await page.getByRole('button', { name: 'Credit it' }).click();
 
-  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByRole('button', { name: 'Create key' }).click();
   const key = (await page.getByTestId('key').textContent()) ?? '';
   await page.getByRole('button', { name: 'I have copied it' }).click();
   await page.getByText('Waiting for the first call').waitFor();

@@ -37,7 +37,7 @@ test('an invited person opens the link, signs in at the identity provider, and i
   await inviting.page.getByRole('button', { name: `Change ${name}` }).click();
   await inviting.page.getByRole('menuitem', { name: 'Invite to sign in' }).click();
   const form = inviting.page.getByRole('dialog');
-  await form.getByRole('button', { name: 'Make the invitation' }).click();
+  await form.getByRole('button', { name: 'Create invitation' }).click();
   const link = (await inviting.page.getByTestId('invitation').textContent()) ?? '';
   expect(link).toMatch(/^http:\/\/\S+\/login#invitation=svc_otc_\S{20,}$/);
   await form.getByRole('button', { name: 'Copy the link' }).waitFor();

@@ -32,9 +32,9 @@ test.each([
     const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
     await page.goto('/keys?type=access');
     await page.getByRole('row', { name }).getByRole('button', { name: 'Rotate' }).click();
-    await page.getByRole('combobox', { name: 'The old value ends' }).click();
+    await page.getByRole('combobox', { name: 'Old key expires' }).click();
     await page.getByRole('option', { name: 'at once' }).click();
-    await page.getByRole('button', { name: 'Draw a new value' }).click();
+    await page.getByRole('button', { name: 'Rotate key' }).click();
     const fresh = (await page.getByTestId('key').textContent()) ?? '';
     expect(fresh).toMatch(/^svc_ak_/);
     // What calls models is said of keys for models alone.
@@ -63,7 +63,7 @@ test('whoever manages keys makes one for a member, and changes its name, models,
   const models = form.getByRole('combobox', { name: 'Models' });
   await models.fill('gpt-4o*');
   await models.press('Enter');
-  await form.getByRole('button', { name: 'Make the key' }).click();
+  await form.getByRole('button', { name: 'Create key' }).click();
   await page.getByTestId('key').waitFor();
   // The star is no model: the example names one that has a price.
   const example = page.getByLabel('How to use it with curl');
@@ -79,8 +79,8 @@ test('whoever manages keys makes one for a member, and changes its name, models,
   const dialog = page.getByRole('dialog', { name: 'Change for a member' });
   await dialog.getByRole('textbox', { name: 'Name' }).fill('of a member');
   await dialog.getByLabel('Budget in USD').fill('7.5');
-  await dialog.getByRole('combobox', { name: 'It lives' }).click();
-  await page.getByRole('option', { name: 'until it is revoked' }).click();
+  await dialog.getByRole('combobox', { name: 'Expires' }).click();
+  await page.getByRole('option', { name: 'never' }).click();
   await dialog.getByRole('button', { name: 'Change the key' }).click();
   await dialog.waitFor({ state: 'detached' });
   expect(await one('of a member')).toMatchObject({
@@ -119,13 +119,13 @@ test('a person says what window the budget of their key is for, and reads at the
   await until(async () => (await window.inputValue()) === 'each month');
   const refused = form.getByText('budget_window is another window than your organization allows.');
   await choose('each day');
-  await form.getByRole('button', { name: 'Make the key' }).click();
+  await form.getByRole('button', { name: 'Create key' }).click();
   await refused.waitFor();
   expect(await window.getAttribute('aria-invalid')).toBe('true');
   expect(await form.getByRole('alert').count()).toBe(0);
   await choose('each month');
   await form.getByLabel('Budget').fill('5');
-  await form.getByRole('button', { name: 'Make the key' }).click();
+  await form.getByRole('button', { name: 'Create key' }).click();
   await page.getByTestId('key').waitFor();
   await page.getByRole('button', { name: 'I have copied it' }).click();
   expect(await own()).toMatchObject({ max_budget: 5, budget_window: 'month' });
@@ -161,7 +161,7 @@ test("the key of a person of one team is that team's, unless they take it out", 
     expect(await team.inputValue()).toBe('One team');
   };
   const made = async (name: string) => {
-    await form.getByRole('button', { name: 'Make the key' }).click();
+    await form.getByRole('button', { name: 'Create key' }).click();
     await page.getByRole('button', { name: 'I have copied it' }).click();
     const path = `/v1/me/keys/${encodeURIComponent(name)}`;
     return (await api<{ team_id: string | null }>(org.keys.member, 'GET', path)).team_id;
@@ -203,7 +203,7 @@ test('a member is offered the lives that the organization allows, for each key a
   await api(org.keys.owner, 'PUT', rules, { enabled: true, max_days: 60 });
   const { page, context, complaints } = await visit(browser, { access_key: org.keys.member });
   const dialog = page.getByRole('dialog');
-  const life = dialog.getByRole('combobox', { name: 'It lives' });
+  const life = dialog.getByRole('combobox', { name: 'Expires' });
   const offered = async () => {
     await life.click();
     const words = await page.getByRole('option').allTextContents();
@@ -212,10 +212,10 @@ test('a member is offered the lives that the organization allows, for each key a
   };
   await page.goto('/keys');
   await page.getByRole('button', { name: 'New key' }).click();
-  await until(async () => (await life.inputValue()) === '60 days');
-  expect(await offered()).toEqual(['30 days', '60 days']);
+  await until(async () => (await life.inputValue()) === 'in 60 days');
+  expect(await offered()).toEqual(['in 30 days', 'in 60 days']);
   await dialog.getByRole('textbox', { name: 'Name' }).fill('of sixty days');
-  await dialog.getByRole('button', { name: 'Make the key' }).click();
+  await dialog.getByRole('button', { name: 'Create key' }).click();
   await page.getByRole('button', { name: 'I have copied it' }).click();
   const { created_at, expires_at } = await api<{ created_at: string; expires_at: string }>(
     org.keys.member,
@@ -226,11 +226,11 @@ test('a member is offered the lives that the organization allows, for each key a
   expect(days).toBeCloseTo(60, 1);
   await page.getByRole('button', { name: 'New key' }).click();
   await life.click();
-  await page.getByRole('option', { name: '30 days' }).click();
+  await page.getByRole('option', { name: 'in 30 days' }).click();
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   await dialog.waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'New key' }).click();
-  expect(await life.inputValue()).toBe('60 days');
+  expect(await life.inputValue()).toBe('in 60 days');
   expect(complaints).toEqual([]);
   await context.close();
 });
@@ -249,7 +249,7 @@ test('a member reads what an empty field gives, and draws a new value of the key
   await dialog.getByText('None: what your organization allows, gpt-4o*, mistral-small.').waitFor();
   await dialog.getByText('spend an hour; empty: $2.00, which your organization allows.').waitFor();
   await dialog.getByRole('textbox', { name: 'Name' }).fill('left empty');
-  await dialog.getByRole('button', { name: 'Make the key' }).click();
+  await dialog.getByRole('button', { name: 'Create key' }).click();
   const first = (await page.getByTestId('key').textContent()) ?? '';
   await page.getByRole('button', { name: 'I have copied it' }).click();
   const own = () => api<object>(org.keys.member, 'GET', '/v1/me/keys/left%20empty');
@@ -257,9 +257,9 @@ test('a member reads what an empty field gives, and draws a new value of the key
 
   const row = page.getByRole('row', { name: 'left empty' });
   await row.getByRole('button', { name: 'Rotate' }).click();
-  await dialog.getByRole('combobox', { name: 'The old value ends' }).click();
+  await dialog.getByRole('combobox', { name: 'Old key expires' }).click();
   await page.getByRole('option', { name: 'at once' }).click();
-  await dialog.getByRole('button', { name: 'Draw a new value' }).click();
+  await dialog.getByRole('button', { name: 'Rotate key' }).click();
   await page.getByText('It is shown only here.').waitFor();
   const second = (await page.getByTestId('key').textContent()) ?? '';
   expect([/^svc_gk_/.test(second), second === first]).toEqual([true, false]);
@@ -286,7 +286,7 @@ test('what a form of a budget does not change stays as somebody else has made it
   const dialog = page.getByRole('dialog');
   await dialog.getByLabel('Limit in USD').waitFor();
   await api(org.keys.owner, 'PUT', `/v1/budgets/${id}`, { limit: 80 });
-  await dialog.getByRole('combobox', { name: 'A call beyond it' }).click();
+  await dialog.getByRole('combobox', { name: 'Calls beyond it' }).click();
   await page.getByRole('option', { name: 'waits for an approval' }).click();
   await dialog.getByRole('button', { name: 'Change', exact: true }).click();
   await dialog.waitFor({ state: 'detached' });

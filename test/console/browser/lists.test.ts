@@ -33,7 +33,7 @@ interface Entry {
 
 /** The lines of the file that the button of a page makes, with its mark and its titles. */
 async function linesOf(page: Page, name: string): Promise<string[]> {
-  const button = page.getByRole('button', { name: 'CSV of all rows' });
+  const button = page.getByRole('button', { name: 'Download CSV' });
   const [file] = await Promise.all([page.waitForEvent('download'), button.click()]);
   expect(file.suggestedFilename()).toBe(`${name}.csv`);
   return readFileSync(await file.path(), 'utf8')

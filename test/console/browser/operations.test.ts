@@ -103,7 +103,7 @@ test('what an event is about has its name, in the table, in the file and in all 
   await row.getByRole('cell', { name, exact: true }).waitFor();
   const [file] = await Promise.all([
     page.waitForEvent('download'),
-    page.getByRole('button', { name: 'CSV of all rows' }).click(),
+    page.getByRole('button', { name: 'Download CSV' }).click(),
   ]);
   const lines = readFileSync(await file.path(), 'utf8').split('\r\n');
   // With its byte order mark, by which spreadsheets know the alphabet.

@@ -35,7 +35,7 @@ test('a member is taken in, invited, raised and removed, and is told which keys 
   const form = page.getByRole('dialog');
   await form.getByLabel('Name').fill(name);
   await form.getByLabel('E-mail address').fill('nora@example.com');
-  await form.getByRole('button', { name: 'Take in' }).click();
+  await form.getByRole('button', { name: 'Add member' }).click();
   await form.waitFor({ state: 'detached' });
 
   await page.getByLabel('Name or address').fill('nora');
@@ -46,7 +46,7 @@ test('a member is taken in, invited, raised and removed, and is told which keys 
     await page.getByRole('menuitem', { name: what }).click();
   };
   await act('Invite to sign in');
-  await form.getByRole('button', { name: 'Make the invitation' }).click();
+  await form.getByRole('button', { name: 'Create invitation' }).click();
   expect(await page.getByTestId('invitation').textContent()).toMatch(/^\S{20,}$/);
   await form.getByRole('button', { name: 'I have copied it' }).click();
   await form.waitFor({ state: 'detached' });
@@ -93,9 +93,9 @@ test('a team is made, gets an admin, and is archived with its keys', async () =>
   await form.waitFor({ state: 'detached' });
   const row = page.getByRole('row', { name });
   await row.getByRole('button', { name: `Members of ${name}` }).click();
-  await form.getByRole('combobox', { name: 'Take in' }).fill('Mo');
+  await form.getByRole('combobox', { name: 'Add member' }).fill('Mo');
   await page.getByRole('option', { name: 'Mo Member' }).click();
-  await form.getByRole('button', { name: 'Take in', exact: true }).click();
+  await form.getByRole('button', { name: 'Add member', exact: true }).click();
   await form.getByRole('button', { name: 'Make its admin' }).click();
   await form.getByRole('cell', { name: 'admin' }).waitFor();
   await form.getByRole('button', { name: 'Close' }).click();
@@ -131,12 +131,12 @@ test('whoever is taken out of a team loses their keys for it, which are shown fi
   const other = await keyOf(of);
   await page.goto(`/people?tab=teams&q=${encodeURIComponent(name)}`);
   await page.getByRole('button', { name: `Members of ${name}` }).click();
-  await page.getByRole('button', { name: 'Take out Lea Leaver' }).click();
+  await page.getByRole('button', { name: 'Remove Lea Leaver' }).click();
   const form = page.getByRole('dialog', { name: `Take Lea Leaver out of ${name}` });
   await form.getByText(own).waitFor();
   expect(await form.getByText(other).count()).toBe(0);
   expect(await statusOf(own)).toBe('active');
-  await form.getByRole('button', { name: 'Take out' }).click();
+  await form.getByRole('button', { name: 'Remove', exact: true }).click();
   await form.waitFor({ state: 'detached' });
   expect([await statusOf(own), await statusOf(other)]).toEqual(['revoked', 'active']);
   expect(complaints).toEqual([]);

@@ -105,7 +105,7 @@ test('a session that ends while a form is open loses nothing that was typed', as
   const other = await visit(browser);
   await other.context.addCookies(await context.cookies());
   expect(await ask(other.page, 'DELETE', '/api/session')).toBe(204);
-  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByRole('button', { name: 'Create key' }).click();
   await page.getByText('Your session has ended.').waitFor();
   await page
     .getByLabel('Access key or one-time code')
@@ -113,7 +113,7 @@ test('a session that ends while a form is open loses nothing that was typed', as
   await page.getByLabel('Access key or one-time code').press('Enter');
   await page.getByText('Your session has ended.').waitFor({ state: 'detached' });
   expect(await name.inputValue()).toBe('typed before it ended');
-  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByRole('button', { name: 'Create key' }).click();
   await page.getByText('Copy it now').waitFor();
   // What is shown once is not lost by a slip.
   await page.keyboard.press('Escape');
@@ -137,7 +137,7 @@ test('a tab whose browser signed in as somebody else says so, and sends nothing 
   const refused = page.waitForResponse(
     (answer) => answer.request().method() === 'POST' && answer.url().endsWith('/api/keys'),
   );
-  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByRole('button', { name: 'Create key' }).click();
   expect((await refused).status()).toBe(403);
   const dialog = page.getByRole('dialog', { name: 'You have signed in elsewhere' });
   await dialog.waitFor();

@@ -33,7 +33,7 @@ test('a budget is made for a person who is sought by name, changed, and deleted'
   await page.goto('/settings?tab=budgets');
   await page.getByRole('button', { name: 'New budget' }).click();
   const form = page.getByRole('dialog');
-  await form.getByRole('combobox', { name: 'It counts the calls of' }).click();
+  await form.getByRole('combobox', { name: 'Applies to' }).click();
   await page.getByRole('option', { name: 'a person' }).click();
   await form.getByRole('combobox', { name: 'Which' }).fill('Bea');
   await page.getByRole('option', { name: 'Bea Billing' }).click();
@@ -183,7 +183,7 @@ test('a budget of a key is offered to who may see keys, and a list that is not r
   await page.getByRole('button', { name: 'New budget' }).click();
   const form = page.getByRole('dialog');
   await form.getByText('Something is broken.').waitFor();
-  await form.getByRole('combobox', { name: 'It counts the calls of' }).click();
+  await form.getByRole('combobox', { name: 'Applies to' }).click();
   await page.getByRole('option', { name: 'a person' }).waitFor();
   expect(await page.getByRole('option', { name: 'a key' }).count()).toBe(0);
   await context.close();

@@ -41,7 +41,7 @@ test('an operator comes from no organization to a call that is paid, in five scr
   await page.getByLabel('Amount in USD').fill('5');
   await page.getByRole('button', { name: 'Credit it' }).click();
 
-  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByRole('button', { name: 'Create key' }).click();
   const key = (await page.getByTestId('key').textContent()) ?? '';
   await page.getByRole('button', { name: 'I have copied it' }).click();
   await page.getByText('Waiting for the first call').waitFor();

@@ -39,7 +39,7 @@ const columns: Column<Happened>[] = [
   { title: 'When', cell: ({ created_at }) => <Time at={created_at} /> },
   { title: 'What', cell: ({ type }) => <span className="nowrap">{type}</span> },
   { title: 'Action', cell: ({ action }) => <span className="wrap">{action ?? '–'}</span> },
-  { title: 'Whose', cell: (event) => <Whose event={event} /> },
+  { title: 'By', cell: (event) => <Whose event={event} /> },
   { title: 'In short', cell: ({ payload }) => <Short payload={payload} /> },
   { title: 'Request', cell: ({ request_id }) => request_id && <CopyId value={request_id} /> },
 ];

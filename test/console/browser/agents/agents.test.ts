@@ -103,7 +103,7 @@ test('a cap is made, followed while calls use it, changed and deleted', async ()
   await page.getByText('0 of at most 100.').waitFor();
   await page.getByRole('button', { name: 'New cap' }).click();
   const form = page.getByRole('dialog');
-  await form.getByRole('combobox', { name: 'It counts' }).click();
+  await form.getByRole('combobox', { name: 'Limit' }).click();
   await page.getByRole('option', { name: 'answers' }).click();
   await form.getByRole('combobox', { name: 'Provider' }).fill('open');
   await page.getByRole('option', { name: 'openai', exact: true }).click();
@@ -116,8 +116,8 @@ test('a cap is made, followed while calls use it, changed and deleted', async ()
   await most.fill('1.5');
   expect(await form.getByRole('button', { name: 'Make the cap' }).isDisabled()).toBe(true);
   await most.fill('5');
-  await form.getByRole('combobox', { name: 'In each' }).click();
-  await page.getByRole('option', { name: 'month, by UTC' }).click();
+  await form.getByRole('combobox', { name: 'Per' }).click();
+  await page.getByRole('option', { name: 'month (UTC)' }).click();
   await form.getByRole('button', { name: 'Make the cap' }).click();
   await form.waitFor({ state: 'detached' });
   const row = page.getByRole('row', { name: 'every model of openai' });
@@ -131,7 +131,7 @@ test('a cap is made, followed while calls use it, changed and deleted', async ()
 
   await row.getByRole('button', { name: 'Change the cap' }).click();
   await most.fill('7');
-  await form.getByRole('combobox', { name: 'A call beyond it' }).click();
+  await form.getByRole('combobox', { name: 'Calls beyond it' }).click();
   await page.getByRole('option', { name: 'passes with a warning' }).click();
   await form.getByRole('button', { name: 'Change the cap' }).click();
   await row.getByText('1 of 7 answers a month').waitFor();
@@ -180,7 +180,7 @@ test('a key is made for an agent, and its keys are found among all', async () =>
   const form = page.getByRole('dialog', { name: 'A new key of Keeper' });
   await form.getByRole('textbox', { name: 'Name' }).fill('kept');
   await form.getByLabel('Budget').fill('2.5');
-  await form.getByRole('button', { name: 'Make the key' }).click();
+  await form.getByRole('button', { name: 'Create key' }).click();
   await page.getByTestId('key').waitFor();
   await page.getByRole('button', { name: 'I have copied it' }).click();
   const keys = page.getByRole('table', { name: 'Keys of the agent' });

@@ -207,7 +207,7 @@ describe('a message that no wallet covers', () => {
     await page.waitForURL((url) => url.origin !== demo().console_url);
     const paid = await pressFirst(page.url());
     await page.goto(paid.headers.get('location') as string);
-    await page.getByText(/are in the wallet/).waitFor();
+    await page.getByText(/was added to the wallet/).waitFor();
     await page.getByRole('link', { name: 'Back to the chat' }).click();
     await answers(page).getByText('You said: I pay for this myself').waitFor();
     expect(complaints).toEqual([]);

@@ -29,7 +29,7 @@ afterAll(() => browser.close());
 const finance = (of = org) => visit(browser, { access_key: of.keys.owner });
 
 /** The lines of the file that a button makes. */
-async function linesOf(page: Page, button = 'CSV of all rows'): Promise<string[]> {
+async function linesOf(page: Page, button = 'Download CSV'): Promise<string[]> {
   const [file] = await Promise.all([
     page.waitForEvent('download'),
     page.getByRole('button', { name: button }).first().click(),
@@ -83,7 +83,7 @@ test.each([
   const { page, context, complaints } = await finance(of);
   await page.goto(path(of));
   if (of === poor) await page.getByRole('table').locator('tbody tr').first().waitFor();
-  const before = page.getByLabel(/^Before, by/);
+  const before = page.getByLabel(/^Before \(/);
   await before.fill('2020-01-01');
   await page.waitForURL('**before=2020-01-01**');
   await page.getByText(none).waitFor();
@@ -91,7 +91,7 @@ test.each([
   await page.waitForURL((url) => !url.search.includes('before'));
   // Else what is said of the former days would do for the next ones.
   await page.getByText(none).waitFor({ state: 'detached' });
-  await page.getByLabel(/^From, by/).fill('2099-01-01');
+  await page.getByLabel(/^From \(/).fill('2099-01-01');
   await page.waitForURL('**from=2099-01-01**');
   await page.getByText(none).waitFor();
   expect(complaints).toEqual([]);
@@ -131,7 +131,7 @@ test('a day in Before that is not after the one in From says so at its field', a
   await page.goto('/settings?tab=audit&from=2026-02-01&before=2026-01-01');
   const said = page.getByText('Not after the day in From: no day lies between them.');
   await said.waitFor();
-  await page.getByLabel(/^Before, by/).fill('2026-03-01');
+  await page.getByLabel(/^Before \(/).fill('2026-03-01');
   await said.waitFor({ state: 'detached' });
   await context.close();
 });

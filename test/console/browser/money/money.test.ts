@@ -134,7 +134,7 @@ describe('a call that no wallet covers', () => {
     await page.getByText('Credited', { exact: true }).last().waitFor();
     await second.close();
     await page.reload();
-    await page.getByText(/are in the wallet/).waitFor();
+    await page.getByText(/was added to the wallet/).waitFor();
     expect((await held).status).toBe(200);
     // It is another person's call, which whoever bills has freed.
     await page.reload();
@@ -176,7 +176,7 @@ test('a key is made, shown once, used, and revoked by its name', async () => {
   await page.goto('/keys');
   await page.getByRole('button', { name: 'New key' }).click();
   await page.getByRole('dialog').getByLabel('Name').fill(name);
-  await page.getByRole('button', { name: 'Make the key' }).click();
+  await page.getByRole('button', { name: 'Create key' }).click();
   const key = (await page.getByTestId('key').textContent()) ?? '';
   for (const kind of ['SDK', 'Claude Code', 'Codex', 'Cursor', 'curl']) {
     await page.getByRole('tab', { name: kind }).click();

@@ -53,7 +53,7 @@ test.each(['payment_provider_a', 'payment_provider_b'] as const)(
     await page.getByText('Credited', { exact: true }).last().waitFor();
     await second.close();
     await page.reload();
-    await page.getByText(/are in the wallet/).waitFor();
+    await page.getByText(/was added to the wallet/).waitFor();
     await picture(page, `top-up-return-${provider}`);
     expect(await balanceOf(org)).toBe(26);
     expect(complaints).toEqual([]);

@@ -268,7 +268,7 @@ test('a billing admin says when a wallet is low, and takes that back', async () 
     ['1,000.5', 1_000.5],
     ['', null],
   ] as const) {
-    await page.getByRole('button', { name: 'Change when it is low' }).click();
+    await page.getByRole('button', { name: 'Low-balance alert' }).click();
     const form = page.getByRole('dialog');
     await form.getByLabel('Low below, in USD').fill(typed);
     await form.getByRole('button', { name: 'Save', exact: true }).click();
