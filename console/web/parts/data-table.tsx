@@ -69,7 +69,7 @@ export function DataTable<Item, Data extends Parts>({
                 </Table.Th>
               ))}
               {actions && (
-                <Table.Th>
+                <Table.Th className="actions">
                   <span className="unseen">Actions</span>
                 </Table.Th>
               )}
@@ -139,8 +139,8 @@ function Row<Item>({
         </Table.Td>
       ))}
       {actions && (
-        <Table.Td>
-          <Group gap="xs" justify="flex-end" wrap="nowrap">
+        <Table.Td className="actions">
+          <Group gap="xs" justify="flex-end">
             {actions(item)}
           </Group>
         </Table.Td>

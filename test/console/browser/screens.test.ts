@@ -95,3 +95,30 @@ test('no screen is wider than a phone of 320 px', async () => {
     await seen.context.close();
   }
 });
+
+// What of a row's buttons lies beside the page.
+const OUT_OF_REACH = `[...document.querySelectorAll('td.actions button, td.actions a')]
+  .filter((one) => one.getBoundingClientRect().right > document.documentElement.clientWidth)
+  .map((one) => one.textContent)`;
+
+test.each([1280, 1024, 800])(
+  'on a page of %i px no button of a row is out of reach',
+  async (width) => {
+    const owner = await visit(browser, { role: 'owner', width });
+    const all = [
+      { seen: owner, paths: screens },
+      { seen: await operator({ width }), paths: operator_screens },
+    ];
+    for (const { seen, paths } of all) {
+      for (const path of paths) {
+        await seen.page.goto(path);
+        await settled(seen.page);
+        expect([path, await seen.page.evaluate(OUT_OF_REACH)]).toEqual([path, []]);
+        const whole = await seen.page.evaluate('document.documentElement.scrollWidth');
+        expect([path, whole]).toEqual([path, width]);
+        if (path === '/keys') await picture(seen.page, `keys-${width}`);
+      }
+      await seen.context.close();
+    }
+  },
+);
