@@ -337,6 +337,9 @@ create table identities (
   created_at timestamptz not null default clock_timestamp(),
   constraint identities_pkey primary key (issuer_id, subject, org_id)
 );
+-- A session that bound a subject is kept, so that what it bound falls with whoever opened the
+-- session: the subjects of each session that is over are looked up by it.
+create index identities_created_with on identities (created_with) where created_with is not null;
 create index identities_user on identities (org_id, user_id);
 
 -- Values that a person shows once: a sign-in that an operator's terminal made, or an invitation to

@@ -19,7 +19,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
   { title: 'Organizations, people, teams and agents', files: ['0001', '0070', '0071', '0072'] },
   {
     title: 'Identity providers and what their subjects are bound to',
-    files: ['0067', '0113', '0126'],
+    files: ['0067', '0113', '0126', '0143'],
   },
   { title: 'Keys', files: ['0002', '0038', '0055', '0068', '0087', '0119', '0124'] },
   { title: 'Events and messages to workflows', files: ['0003', '0014', '0034', '0048'] },

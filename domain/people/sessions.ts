@@ -158,7 +158,7 @@ async function forgetOld(trx: Db, holder: Holder): Promise<void> {
        and not exists (select 1 from tokens n where n.made_with = t.id)
        and not exists (select 1 from token_secrets n where n.issued_with = t.id)
        and not exists (select 1 from tokens n where n.bound_with = t.id)
-       and not exists (select 1 from identities n where n.org_id = t.org_id and n.created_with = t.id)
+       and not exists (select 1 from identities n where n.created_with = t.id)
        and not exists (select 1 from one_time_codes n where n.org_id = t.org_id and n.created_with = t.id)
      order by t.id limit 100 for update skip locked`,
     { ...holder },
