@@ -144,16 +144,19 @@ function membershipsOf(db: Db, issuer: Issuer, sub: string): Promise<BoundMember
 
 /**
  * True for a subject that never stood for anybody here: not for somebody who has left, nor for
- * anybody whom it was unbound from.
+ * anybody whom it was unbound from. A person is the same by whichever client of their issuer they
+ * come, so all of them are asked about, as far as they are of this organization or of all.
  */
 async function isUnknown(trx: Db, issuer: Issuer, sub: string): Promise<boolean> {
   if (issuer.subject === 'user_id') return false;
+  const of_issuer = `p.issuer = :issuer and (p.id = :id or p.org_id is null or p.org_id = :org_id)`;
   const found = await maybe(
     trx,
-    `select 1 from identities where issuer_id = :id and subject = :sub
-     union all select 1 from unbound_subjects where issuer_id = :id and subject = :sub
+    `select 1 from identities i join identity_issuers p on p.id = i.issuer_id where i.subject = :sub and ${of_issuer}
+     union all select 1 from unbound_subjects u join identity_issuers p on p.id = u.issuer_id
+       where u.subject = :sub and ${of_issuer}
      union all select 1 from users where issuer = :issuer and subject = :sub limit 1`,
-    { id: issuer.id, issuer: issuer.issuer, sub },
+    { id: issuer.id, issuer: issuer.issuer, org_id: issuer.org_id, sub },
   );
   return found === undefined;
 }

@@ -3,6 +3,7 @@ import * as codes from '../../../domain/people/one-time-codes';
 import { rolePermissions } from '../../../domain/people/roles';
 import { many } from '../../../domain/sql';
 import { issueBy, makePerson, refusal } from '../../support/api';
+import { issuerFor } from '../../support/identity/provider';
 import { type IdentityWorld, openIdentityWorld } from './world';
 
 // What becomes of sign-ins that somebody bound to a member, and of their invitations.
@@ -70,6 +71,26 @@ test('a person whose sign-in was unbound at their removal, or by hand, does not 
   expect([again.status, again.body.user_id]).toEqual([201, back.user_id]);
 });
 
+test('whoever was removed does not come back by another client of the same issuer', async () => {
+  const { api, tenant, idp } = world;
+  const sub = randomUUID();
+  const person = { sub, email: `${sub}@demo.example`, email_verified: true };
+  const joined = await world.signInAs(person);
+  expect(joined.status).toBe(201);
+  const at = `/v1/organizations/${tenant.org_id}/members/${joined.body.user_id}`;
+  expect((await api.call('delete', at, { key: tenant.owner_key })).status).toBe(200);
+  const body = { ...issuerFor(idp, tenant), name: 'Second', client_id: 'second-client' };
+  const made = await api.call('post', '/v1/admin/issuers', { key: world.platform, body });
+  expect(made.status).toBe(201);
+  const again = await world.signInAs({ ...person, aud: 'second-client' });
+  expect(refusal(again)).toMatchObject({ status: 403, code: 'permission_denied' });
+  const other = randomUUID();
+  const stranger = { sub: other, email: `${other}@demo.example`, email_verified: true };
+  const first = await world.signInAs({ ...stranger, aud: 'second-client' });
+  expect(first.status).toBe(201);
+  await api.call('delete', `/v1/admin/issuers/${made.body.id}`, { key: world.platform });
+});
+
 test.each(['revoked', 'living'] as const)(
   'an invitation of a session falls with the key that opened it (%s), and not with the session',
   async (how) => {
@@ -90,38 +111,6 @@ test.each(['revoked', 'living'] as const)(
     expect((await api.call('delete', path, { key })).status).toBe(200);
     const answer = await world.signInAs({ sub: randomUUID() }, { invitation: open });
     expect(answer.status).toBe(how === 'revoked' ? 403 : 201);
-  },
-);
-
-test.each(['removed', 'outranked'] as const)(
-  'a sign-in falls with whoever bound it (%s), also once the session that invited it is over and tidied away',
-  async (how) => {
-    const { api, tenant } = world;
-    const [maker, other] = [
-      await makePerson(api, tenant, 'admin'),
-      await makePerson(api, tenant, 'admin'),
-    ];
-    const issued = await issueBy(api.call, maker.key, {
-      scopes: rolePermissions.admin,
-      user_id: other.user_id,
-    });
-    const open = () => api.call('post', '/v1/sessions', { body: { access_key: issued.body.key } });
-    const { body: session } = await open();
-    const { sub } = await bind(other.user_id, session.key);
-    await many(
-      api.db,
-      `update tokens set revoked_at = clock_timestamp() - interval '8 days'
-       where user_id = :user_id and purpose = 'session' and made_with is not null`,
-      { user_id: other.user_id },
-    );
-    // It tidies up.
-    expect((await open()).status).toBe(201);
-    const call =
-      how === 'removed'
-        ? api.call('delete', maker.at, { key: tenant.owner_key })
-        : api.call('put', other.at, { key: tenant.owner_key, body: { role: 'owner' } });
-    expect((await call).status).toBe(200);
-    expect((await world.signInAs({ sub })).status).toBe(403);
   },
 );
 
