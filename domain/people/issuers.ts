@@ -191,9 +191,22 @@ export async function update(trx: Db, id: string, changed: Partial<IssuerFields>
   const { org_id } = before;
   const { email_domains = [], group_grants = [] } = changed;
   await checkGrants(trx, { org_id, email_domains, group_grants });
+  if (changed.issuer !== undefined && changed.issuer !== before.issuer)
+    await requireUnbound(trx, id);
   const fields = { ...before, ...changed, org_id };
   await write(trx, id, fields);
   return get(trx, id);
+}
+
+/** Refuses (422) another provider for people who are bound here: its subjects are others. */
+async function requireUnbound(trx: Db, id: string): Promise<void> {
+  const bound = await maybe(trx, 'select 1 from identities where issuer_id = :id limit 1', { id });
+  if (bound === undefined) return;
+  throw new AppError(
+    'invalid_field',
+    'People are bound to this issuer, and the subjects of another one are other people. Set the other one up as a new issuer, and take this one out.',
+    { param: 'issuer' },
+  );
 }
 
 const IS_SET_UP =

@@ -71,6 +71,26 @@ test('a person whose sign-in was unbound at their removal, or by hand, does not 
   expect([again.status, again.body.user_id]).toEqual([201, back.user_id]);
 });
 
+test('an issuer to which people are bound is not pointed at another provider', async () => {
+  const { api, tenant, idp, platform } = world;
+  const body = { ...issuerFor(idp, tenant), name: 'Third', client_id: 'third-client' };
+  const made = await api.call('post', '/v1/admin/issuers', { key: platform, body });
+  const put = (issuer: string) =>
+    api.call('put', `/v1/admin/issuers/${made.body.id}`, { key: platform, body: { issuer } });
+  // Nobody is yet.
+  expect((await put('https://other.example')).status).toBe(200);
+  expect((await put(idp.issuer)).status).toBe(200);
+  const sub = randomUUID();
+  const person = { sub, email: `${sub}@demo.example`, email_verified: true, aud: 'third-client' };
+  expect((await world.signInAs(person)).status).toBe(201);
+  expect(refusal(await put('https://other.example'))).toMatchObject({
+    status: 422,
+    param: 'issuer',
+  });
+  expect((await put(idp.issuer)).status).toBe(200);
+  await api.call('delete', `/v1/admin/issuers/${made.body.id}`, { key: platform });
+});
+
 test('whoever was removed does not come back by another client of the same issuer', async () => {
   const { api, tenant, idp } = world;
   const sub = randomUUID();
