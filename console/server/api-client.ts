@@ -97,12 +97,19 @@ export function createApiClient(api_url: string) {
     },
     /** Throws 503 unless the API is ready and fits. */
     async requireReady(): Promise<void> {
-      const signal = AbortSignal.timeout(LOOK_MS);
-      await this.ask({ method: 'GET', path: '/readyz', headers: {}, signal });
+      await requireReadyApi(send);
       await this.requireFit();
     },
     destroy: () => Promise.all([pool.destroy(), streams.destroy()]),
   };
+}
+
+async function requireReadyApi(send: (question: Question) => Promise<Answer>): Promise<void> {
+  const signal = AbortSignal.timeout(LOOK_MS);
+  const answer = await send({ method: 'GET', path: '/readyz', headers: {}, signal });
+  await jsonOf(answer);
+  if (answer.status === 200) return;
+  throw new AppError('unavailable', 'The API is not ready at present.', { retry_after: 2 });
 }
 
 /** The version of the API that answers now. */
@@ -154,10 +161,17 @@ interface Said {
   organizations?: unknown;
 }
 
+/** The API's refusal; 503 for the error of what stands before it, which has another form. */
 function refusalOf({ status, headers }: Answer, said: Record<string, unknown>): AppError {
-  const { error = {} } = said as { error?: Said };
+  const { error } = said as { error?: Said };
+  if (typeof error?.code !== 'string')
+    return new AppError(
+      'unavailable',
+      'What answered is not the API: check CONSOLE_API_URL and the proxy before it.',
+      { retry_after: 2 },
+    );
   const after = Number(headers['retry-after']);
-  return new AppError((error.code ?? 'unavailable') as 'unavailable', error.message ?? '', {
+  return new AppError(error.code as 'unavailable', error.message ?? '', {
     status,
     ...(error.param ? { param: error.param } : {}),
     // What whoever signs in is to choose from.

@@ -29,13 +29,14 @@ export function GatewayStart({ gateway }: { gateway: FirstGateway | undefined })
   const [token, setToken] = useState<string>();
   const [is_busy, setBusy] = useState(false);
   const intent = useRef(newIntent());
+  // Of the intent, like its key: a repeat under the same key asks for the same.
+  const name = useRef(`gateway ${new Date().toISOString()}`);
   const make = () =>
     act(async () => {
       setBusy(true);
       try {
-        const name = `gateway ${new Date().toISOString()}`;
         const { key } = await call('POST /api/setup/gateway-keys', {
-          body: { name, token_type: 'access' },
+          body: { name: name.current, token_type: 'access' },
           idempotency_key: intent.current.key,
         });
         setToken(key);
