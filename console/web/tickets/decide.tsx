@@ -5,13 +5,12 @@ import { useEffect, useState } from 'react';
 import { call, Refusal } from '../api/client';
 import { nameOf } from '../api/names';
 import { reading, refresh } from '../api/queries';
-import { roundedUp } from '../base/decimals';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { windowWords } from '../fields/window-select';
 import { FormModal } from '../parts/form-modal';
 import { AppLink } from '../parts/link';
-import { exactText, inputDigits, Money, moneyText } from '../parts/money';
+import { exactText, Money, moneyText } from '../parts/money';
 import { useLast } from '../parts/use-last';
 import { type Me, may, useMe } from '../session/me';
 import { useCredits } from '../session/rules';
@@ -95,8 +94,6 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
   const me = useMe();
   // The admin of a team pays from its wallet, and no more than what is missing.
   const is_exact = !may(me, 'org:billing');
-  const toPay = (missing: number, currency: string) =>
-    is_exact ? missing : roundedUp(missing, inputDigits(currency));
   const { is_moved_only } = useCredits();
   const shown = useLast(ticket);
   const [wallet_id, setWallet] = useState<string | null>(null);
@@ -112,7 +109,8 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
     if (ticket === undefined) return;
     const best = bestWallet(ticket, is_moved_only);
     setWallet(best?.wallet_id ?? null);
-    setAmount(best ? toPay(best.shortfall, ticket.currency) : '');
+    // To the last digit: a cent more would pay for another call.
+    setAmount(best?.shortfall ?? '');
     setSource(null);
     setNote('');
   }, [ticket?.id, is_moved_only]);
@@ -171,7 +169,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
             onChange={(value) => {
               setWallet(value);
               const found = choices.find((one) => one.wallet_id === value);
-              if (found) setAmount(toPay(found.shortfall, shown.currency));
+              if (found) setAmount(found.shortfall);
             }}
             allowDeselect={false}
           />
