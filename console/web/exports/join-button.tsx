@@ -1,31 +1,41 @@
-import { Button, Group } from '@mantine/core';
+import { Button, Group, Text } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useState } from 'react';
 import { type Answer, fileOf } from '../api/client';
 import { act } from '../parts/act';
 import { saveFile } from '../parts/file-link';
 import { JOINED_BYTES_MAX, joinedCsv } from './joined';
-import { type Kind, kindNames, kinds } from './words';
+import { type Kind, kindNames, kinds, sizeText } from './words';
 
 type Whole = Answer<'GET /api/exports/:id'>;
 type File = Whole['files'][number];
 
 /**
- * Keeps the days of each kind as one file that a spreadsheet opens, where there are several. Files
- * of a bucket come from there, which a page may open and not read.
+ * Keeps the days of each kind, unpacked, as one file that a spreadsheet opens. Files of a bucket
+ * come from there, which a page may open and not read.
  */
 export function JoinButtons({ one }: { one: Whole }) {
   if (one.format !== 'csv' || one.status !== 'completed' || one.target === 's3') return null;
-  const joinable = kindNames
+  const all = kindNames
     .map((kind) => ({ kind, files: filesOf(one, kind) }))
-    .filter(({ files }) => files.length > 1 && sizeOf(files) <= JOINED_BYTES_MAX);
-  if (joinable.length === 0) return null;
+    .filter(({ files }) => files.length > 0);
+  const large = all.filter(({ files }) => sizeOf(files) > JOINED_BYTES_MAX);
   return (
-    <Group gap="xs">
-      {joinable.map((each) => (
-        <JoinButton key={each.kind} one={one} {...each} />
-      ))}
-    </Group>
+    <>
+      <Group gap="xs">
+        {all
+          .filter((each) => !large.includes(each))
+          .map((each) => (
+            <JoinButton key={each.kind} one={one} {...each} />
+          ))}
+      </Group>
+      {large.length > 0 && (
+        <Text size="sm" c="dimmed">
+          More than {sizeText(JOINED_BYTES_MAX)} are too much for one file here:{' '}
+          {large.map(({ kind }) => kinds[kind]).join(', ')}. Download the packed files below.
+        </Text>
+      )}
+    </>
   );
 }
 
@@ -41,7 +51,8 @@ function JoinButton({ one, kind, files }: { one: Whole; kind: Kind; files: reado
       const data = await joinedCsv(reads, setDone);
       const name = `${kind}-${one.from.slice(0, 10)}-${one.to.slice(0, 10)}.csv`;
       saveFile(name, data);
-      notifications.show({ message: `${name} has the rows of ${files.length} files.` });
+      const of = files.length === 1 ? 'one file' : `${files.length} files`;
+      notifications.show({ message: `${name} has the rows of ${of}.` });
     } finally {
       setDone(undefined);
     }
@@ -52,9 +63,7 @@ function JoinButton({ one, kind, files }: { one: Whole; kind: Kind; files: reado
       aria-busy={done !== undefined}
       onClick={() => done === undefined && void act(keep)}
     >
-      {done === undefined
-        ? `${kinds[kind]}: all as one CSV`
-        : `${done} of ${files.length} files read…`}
+      {done === undefined ? `${kinds[kind]}: one CSV` : `${done} of ${files.length} files read…`}
     </Button>
   );
 }

@@ -92,7 +92,7 @@ test('the days of a kind are kept as one file for a spreadsheet', async () => {
   });
   await page.goto(`/exports/${id}`);
   await page.getByText('ready', { exact: true }).waitFor();
-  const button = page.getByRole('button', { name: 'Ledger entries: all as one CSV' });
+  const button = page.getByRole('button', { name: 'Ledger entries: one CSV' });
   const [file] = await Promise.all([page.waitForEvent('download'), button.click()]);
   expect(file.suggestedFilename()).toMatch(/^ledger-[\d-]+\.csv$/);
   const lines = (await bytesOf(await file.createReadStream())).toString().trimEnd().split('\r\n');
@@ -101,6 +101,20 @@ test('the days of a kind are kept as one file for a spreadsheet', async () => {
   expect(rows.filter((line) => line === titles)).toEqual([]);
   expect(rows.slice(rows.length / 2)).toEqual(rows.slice(0, rows.length / 2));
   expect(rows.length).toBeGreaterThan(1);
+  // One day is one file as well; what no page can join is said.
+  await page.unroute(`**/api/exports/${id}`);
+  await page.reload();
+  const [single] = await Promise.all([page.waitForEvent('download'), button.click()]);
+  const alone = (await bytesOf(await single.createReadStream())).toString().trimEnd();
+  expect(alone.split('\r\n')).toEqual([titles, ...rows.slice(rows.length / 2)]);
+  await page.route(`**/api/exports/${id}`, async (route) => {
+    const one = await api<{ files: object[] }>(key, 'GET', `/v1/exports/${id}`);
+    const files = one.files.map((file) => ({ ...file, bytes: 60_000_000 }));
+    await route.fulfill({ json: { ...one, files } });
+  });
+  await page.reload();
+  await page.getByText('are too much for one file here: Ledger entries.').waitFor();
+  expect(await button.count()).toBe(0);
   expect(complaints).toEqual([]);
   await context.close();
 });
