@@ -42,6 +42,10 @@ export function ledgerCsv(currency: string): AnyColumn<Entry>[] {
       title: 'cost_ticket_id',
       text: ({ cost_ticket_id, approval }) => approval?.cost_ticket_id ?? cost_ticket_id,
     },
+    { title: 'counterpart_wallet_id', text: ({ counterpart }) => counterpart?.wallet_id ?? null },
+    { title: 'counterpart_name', text: ({ counterpart }) => counterpart?.owner_name ?? null },
+    { title: 'made_by', text: ({ made_by }) => made_by?.id ?? null },
+    { title: 'made_by_name', text: ({ made_by }) => made_by?.name ?? null },
   ];
 }
 

@@ -29,7 +29,7 @@ const words: Record<(typeof entryTypes)[number], string> = {
   reservation: 'Held for a call',
   settlement: 'Call settled',
   allocation_in: 'Received',
-  allocation_out: 'Given away',
+  allocation_out: 'Given',
   payment_credit: 'Top-up',
   payment_refund: 'Refund',
 };
@@ -135,9 +135,10 @@ function columnsOf(currency: string): Column<Entry>[] {
     {
       title: 'Who',
       // A call is its caller's, whoever has approved it; all else is of who made it.
-      cell: ({ type, actor, user_id }) => {
+      cell: ({ type, actor, user_id, made_by }) => {
         const is_call = type === 'reservation' || type === 'settlement';
-        const id = is_call ? (user_id ?? actor) : (actor ?? user_id);
+        if (!is_call && made_by?.name) return <span className="wrap">{made_by.name}</span>;
+        const id = is_call ? (user_id ?? actor) : (made_by?.id ?? actor ?? user_id);
         return id ? <PersonName id={id} /> : <span>–</span>;
       },
     },
@@ -156,12 +157,19 @@ function columnsOf(currency: string): Column<Entry>[] {
 }
 
 function What({ entry }: { entry: Entry }) {
-  const { type, model, description, approval } = entry;
-  // An approval names its ticket by a link, and its person by name.
-  const more = approval ? 'a ticket was approved' : (model ?? description);
+  const { type, model, description, approval, counterpart, payment_session_id } = entry;
+  // An approval names its ticket by a link, and its person by name; a payment is linked too.
+  const said = approval ? 'a ticket was approved' : (model ?? description);
+  const more = payment_session_id ? null : said;
   return (
     <span className="wrap">
       {words[type]}
+      {counterpart && (
+        <>
+          {type === 'allocation_in' ? ' from ' : ' to '}
+          <AppLink to={`/wallets/${counterpart.wallet_id}`}>{counterpart.owner_name}</AppLink>
+        </>
+      )}
       {more ? `: ${more}` : ''}
     </span>
   );

@@ -158,6 +158,14 @@ test('the first money of a team and of a person is given here, though neither ha
   }, person);
   await page.getByLabel('Name').fill(person);
   await page.getByRole('row', { name: person }).getByText('$1.25').waitFor();
+  // Both sides name the other one, and who it was.
+  await page.goto(`/wallets/${org.wallet_id}`);
+  const entry = page.getByRole('table', { name: 'Ledger' }).getByRole('row', { name: person });
+  await entry.getByText(`Given to ${person}`).waitFor();
+  await entry.getByRole('link', { name: person }).click();
+  const received = page.getByRole('table', { name: 'Ledger' }).getByRole('row');
+  await received.getByText(`Received from ${org.name}`).waitFor();
+  await picture(page, 'wallet-of-a-person');
   expect(complaints).toEqual([]);
   await context.close();
 });
