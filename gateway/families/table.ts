@@ -163,6 +163,10 @@ const speech_members = [
   'stream_format',
 ];
 
+// What chat counts as its input, a legacy completion does not know.
+const texts_of_chat = ['messages', 'tools', 'functions', 'response_format', 'prediction'];
+const settings_of_chat = Object.keys(chatMembers).filter((name) => !texts_of_chat.includes(name));
+
 export const completions: Family = {
   name: 'completions',
   path: '/v1/completions',
@@ -172,7 +176,7 @@ export const completions: Family = {
   usage_is_asked: true,
   has_output: true,
   demand: demandReader(chatMembers),
-  input: withOthers(promptInput, [...Object.keys(chatMembers), 'prompt', 'suffix']),
+  input: withOthers(promptInput, ['prompt', 'suffix', ...settings_of_chat]),
   max_completion_tokens: legacyCap,
   written_cap: { member: 'max_tokens', tokens: LEGACY_MAX_TOKENS },
   choices: legacyChoices,

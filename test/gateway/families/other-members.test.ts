@@ -52,3 +52,10 @@ test('the schema of an answer is counted on Messages by either name', () => {
   expect(lengthOf('messages', { output_format: schema })).toBeGreaterThan(long.length);
   expect(lengthOf('messages', { output_config: { format: schema } })).toBeGreaterThan(long.length);
 });
+
+test.each(['messages', 'tools', 'functions', 'response_format', 'prediction'])(
+  'a legacy completion counts "%s", which is input of chat alone',
+  (name) => {
+    expect(lengthOf('completions', { [name]: [{ text: long }] })).toBeGreaterThan(long.length);
+  },
+);
