@@ -20,7 +20,9 @@ export function withoutNamed(
   text: string,
   names: readonly string[],
 ): { text: string; found: string[] } {
-  if (!names.some((name) => text.includes(`"${name}"`))) return { text, found: [] };
+  // A name may be written with escapes.
+  const may_have = text.includes('\\u') || names.some((name) => text.includes(`"${name}"`));
+  if (!may_have) return { text, found: [] };
   const whole = parseExact(text);
   const found = new Set<string>();
   cutNamed(whole, names, found);

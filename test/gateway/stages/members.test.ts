@@ -191,6 +191,9 @@ test('taking prompt caching or a format elsewhere changes no number, and nothing
   expect(stripped).toContain(tool);
   expect(stripped).toContain('"metadata":{"cache_control":"mine"}');
   expect(stripped).not.toContain('ephemeral');
+  const escaped = body.replace('"cache_control":{', '"cache\\u005fcontrol":{');
+  expect(escaped).not.toBe(body);
+  expect(await sent(path, escaped)).not.toContain('ephemeral');
   const format = `{"type":"json_schema","json_schema":{"name":"a","schema":{"maximum":${id}}}}`;
   const asked = `{"model":"gpt-4o-mini","input":"Hi","response_format":${format}}`;
   expect(await sent('/v1/responses', asked)).toContain(`"maximum":${id}`);
