@@ -3,7 +3,7 @@ import { decimalText } from '../../domain/money';
 import { many, one } from '../../domain/sql';
 import { type Answer, makeTenant, type Tenant } from '../support/api';
 import { reserveBody, settleBody } from '../support/ledger';
-import { download, type ExportWorld, ended, openExportWorld, rowsIn } from './world';
+import { afterWritten, download, type ExportWorld, ended, openExportWorld, rowsIn } from './world';
 
 // What an export says of money is what the ledger says, to the nano, whatever happens meanwhile.
 
@@ -33,7 +33,7 @@ async function spend(tokens: number, is_settled = true): Promise<void> {
 }
 
 async function exported(body: object, key = tenant.owner_key) {
-  const period = { from: new Date(Date.now() - 3_600_000), to: new Date() };
+  const period = { from: new Date(Date.now() - 3_600_000), to: await afterWritten() };
   const made = await world.call('post', '/v1/exports', { key, body: { ...period, ...body } });
   expect([made.status, made.body]).toEqual([201, expect.anything()]);
   return ended(world, key, made.body.id);
@@ -169,7 +169,7 @@ test('what is written after an export was made is not in it, and is in the next 
     { org_id: tenant.org_id, to },
   );
   expect(seen).toHaveLength(before?.count ?? -1);
-  const next = await exported({ kinds, from: to, to: new Date() });
+  const next = await exported({ kinds, from: to, to: await afterWritten() });
   expect((await rowsOf(next, 'ledger')).length).toBe(2);
   const events = await rowsOf(done, 'events');
   expect(events.every((one) => new Date(one.created_at as string) < to)).toBe(true);

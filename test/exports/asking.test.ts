@@ -3,7 +3,7 @@ import { rm } from 'node:fs/promises';
 import path from 'node:path';
 import { makeTenant, refusal, serve, type Tenant } from '../support/api';
 import { until } from '../support/until';
-import { download, type ExportWorld, ended, openExportWorld } from './world';
+import { afterWritten, download, type ExportWorld, ended, openExportWorld } from './world';
 
 // Who may ask for an export, for which period, and who reads its files.
 
@@ -187,8 +187,9 @@ test('a file is read whole, in ranges, or not again; its ETag is its SHA-256', a
   const key = other.owner_key;
   const exporter = await world.startExporter();
   const from = new Date(Date.now() - HOUR_MS);
-  const { id } = (await ask({ kinds: ['audit_log'], from, to: new Date(), format: 'csv' }, key))
-    .body;
+  const { id } = (
+    await ask({ kinds: ['audit_log'], from, to: await afterWritten(), format: 'csv' }, key)
+  ).body;
   expect((await download(world, key, `${id}/files/0`)).status).toBe(409);
   const done = await ended(world, key, id);
   await exporter.stop();
@@ -260,7 +261,7 @@ test('a worker with another folder than the others writes nothing there; a right
   const wrong = path.join(world.dir, '..', `svc-wrong-${randomUUID()}`);
   const stray = await world.startExporter({ dir: wrong });
   const from = new Date(Date.now() - HOUR_MS);
-  const { id } = (await ask({ kinds: ['audit_log'], from, to: new Date() }, key)).body;
+  const { id } = (await ask({ kinds: ['audit_log'], from, to: await afterWritten() }, key)).body;
   await world.dispatch();
   await until(async () => {
     const { raw } = await world.client.workflow.getHandle(id).describe();

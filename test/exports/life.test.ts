@@ -13,7 +13,14 @@ import { removeLeft } from '../../exports/drafts';
 import { createTargetOf } from '../../exports/open';
 import { makeTenant, secrets, type Tenant } from '../support/api';
 import { until } from '../support/until';
-import { download, type ExportWorld, ended, filesBelow, openExportWorld } from './world';
+import {
+  afterWritten,
+  download,
+  type ExportWorld,
+  ended,
+  filesBelow,
+  openExportWorld,
+} from './world';
 
 // How an export goes on and ends: completed, canceled, failed, expired; and what is left of it.
 
@@ -33,7 +40,12 @@ afterAll(() => world.close());
 const HOUR_MS = 3_600_000;
 
 async function ask(kinds: string[]): Promise<string> {
-  const body = { kinds, from: new Date(Date.now() - HOUR_MS), to: new Date(), format: 'jsonl' };
+  const body = {
+    kinds,
+    from: new Date(Date.now() - HOUR_MS),
+    to: await afterWritten(),
+    format: 'jsonl',
+  };
   const answer = await world.call('post', '/v1/exports', { key: tenant.owner_key, body });
   expect(answer.status).toBe(201);
   return answer.body.id;

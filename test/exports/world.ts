@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { gunzipSync } from 'node:zlib';
 import { NativeConnection } from '@temporalio/worker';
 import { request } from 'undici';
@@ -123,6 +124,15 @@ export function sumsOf({ files }: Answer['body']): Record<string, string> {
       .filter(({ n, sha256 }: { n: number; sha256: string | null }) => n > 0 && sha256 !== null)
       .map(({ kind, day, sha256 }: Record<string, string>) => [`${kind} ${day}`, sha256]),
   );
+}
+
+/**
+ * A `to` that all written so far lies before: it has milliseconds where the database stamps
+ * microseconds, so the moment of a write itself would cut that write off.
+ */
+export async function afterWritten(): Promise<Date> {
+  await sleep(2);
+  return new Date();
 }
 
 /** Waits until an export has ended, sending what waits in the outbox; its answer with files. */

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { many } from '../../domain/sql';
 import { root } from '../../runtime/root';
 import { freePorts } from '../../sandbox/processes/ports';
-import { sumsOf } from '../exports/world';
+import { afterWritten, sumsOf } from '../exports/world';
 import { type Answer, makeTenant, type Tenant } from '../support/api';
 import { openPaymentProcesses, type PaymentProcesses } from '../support/payments/processes';
 import { type Cluster, openCluster } from '../support/postgres/cluster';
@@ -62,7 +62,7 @@ beforeAll(async () => {
      from (select new_id('evt') as id, n from generate_series(1, :events) as n offset 0) as q`,
     { org_id, events: EVENTS },
   );
-  period = { from: new Date(Date.now() - 3_600_000).toISOString(), to: new Date() };
+  period = { from: new Date(Date.now() - 3_600_000).toISOString(), to: await afterWritten() };
   await makeStalls(world.db);
   // The worker takes up its folder as it starts.
   let asked: Answer | undefined;

@@ -8,6 +8,7 @@ import { many } from '../../domain/sql';
 import { MARKER, markFolder } from '../../exports/folder';
 import { root } from '../../runtime/root';
 import {
+  afterWritten,
   type ExportWorld,
   filesBelow,
   openExportWorld,
@@ -56,7 +57,7 @@ beforeAll(async () => {
        from generate_series(1, :events) as n offset 0) as q`,
     { large: large.org_id, larger: larger.org_id, events: EVENTS * 2 },
   );
-  period = { from: new Date(Date.now() - 3_600_000).toISOString(), to: new Date() };
+  period = { from: new Date(Date.now() - 3_600_000).toISOString(), to: await afterWritten() };
   worker = startWorkerProcess(world);
 });
 

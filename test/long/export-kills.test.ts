@@ -4,6 +4,7 @@ import path from 'node:path';
 import { many } from '../../domain/sql';
 import { type ObjectStore, openObjectStore, store_key } from '../exports/object-store';
 import {
+  afterWritten,
   type ExportWorld,
   ended,
   openExportWorld,
@@ -56,7 +57,7 @@ beforeAll(async () => {
     { org_id, wallet_id },
   );
   await makeStalls(world.db);
-  period = { from: new Date(Date.now() - 3_600_000).toISOString(), to: new Date() };
+  period = { from: new Date(Date.now() - 3_600_000).toISOString(), to: await afterWritten() };
   const body = { endpoint: store.url, region: 'eu-central-1', bucket: BUCKET, ...store_key };
   const made = await world.call('post', '/v1/export-destinations', { key, body });
   expect(made.status).toBe(201);

@@ -12,7 +12,13 @@ import {
 } from '@aws-sdk/client-s3';
 import { many } from '../../domain/sql';
 import { listen } from '../../runtime/listen';
-import { type ExportWorld, openExportWorld, startWorkerProcess, sumsOf } from '../exports/world';
+import {
+  afterWritten,
+  type ExportWorld,
+  openExportWorld,
+  startWorkerProcess,
+  sumsOf,
+} from '../exports/world';
 import { type Answer, makeTenant, type Tenant } from '../support/api';
 import { until } from '../support/until';
 import { keepSending } from '../support/worker';
@@ -58,7 +64,7 @@ beforeAll(async () => {
     `select credit(:org_id, :wallet_id, n, 'credit ' || n) from generate_series(1, 200) as n`,
     { org_id, wallet_id },
   );
-  period = { from: new Date(Date.now() - 3_600_000).toISOString(), to: new Date() };
+  period = { from: new Date(Date.now() - 3_600_000).toISOString(), to: await afterWritten() };
   worker = startWorker();
   const body = { endpoint: way.url, region, bucket, ...moto.key };
   const made = await world.call('post', '/v1/export-destinations', { key, body });

@@ -92,7 +92,10 @@ test('prepare makes namespace, attributes and schedules, and may be run again', 
   // An older version left another time of day, and a person paused it.
   const audit = client.schedule.getHandle('audit');
   await audit.update((previous) => ({ ...previous, spec: { calendars: [{ hour: 5 }] } }));
+  // The server takes a pause before an update that came in the same moment, and so loses it.
+  await until(async () => (await audit.describe()).spec.calendars?.[0]?.hour?.[0]?.start === 5);
   await audit.pause('while the disk is replaced');
+  await until(async () => (await audit.describe()).state.paused);
   expect(await admin(namespace).exit).toBe(0);
   const { spec, state } = await audit.describe();
   expect(spec.calendars).toMatchObject([
