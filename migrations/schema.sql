@@ -476,6 +476,10 @@ create index tokens_created_by on tokens (org_id, created_by);
 create index tokens_ends on tokens (org_id, coalesce(expires_at, 'infinity'::timestamptz), id)
 where revoked_at is null;
 create index tokens_living on tokens (org_id, id) where revoked_at is null;
+-- Who made a key is found by that alone: from statistics of the moment before an organization, or
+-- the platform, made many keys, PostgreSQL took any index that begins with org_id for as good as
+-- the one that has the maker, and read them all.
+create index tokens_made_by on tokens (created_by);
 create index tokens_made_with on tokens (made_with) where made_with is not null;
 create unique index tokens_name on tokens (org_id, name) nulls not distinct
 where revoked_at is null;
@@ -584,15 +588,29 @@ returns setof text language sql stable as $$
   ) as x (holder) where t.id = p_id and x.holder is not null
 $$;
 
--- The keys that a person may hold are looked up one by one, whatever PostgreSQL takes their count
--- for: from statistics that were made between two inserts it joined them with all keys of all
--- organizations.
+-- Who may hold the access keys and sessions that stand for a person, or sign in as them by a
+-- subject (but for p_except): for each of these, by its id, those that made, renewed or bound it,
+-- and those that did so with what these have.
+create function holders_for(p_org_id text, p_user_id text, p_except text)
+returns table(id text, holder text) language sql stable as $$
+  with recursive up (id, holder) as (
+    select t.id, x.holder from tokens t cross join lateral token_holders(t.id, p_except) as x (holder)
+    where t.org_id = p_org_id and t.user_id = p_user_id and t.token_type = 'access' and t.revoked_at is null
+    union
+    select i.id, x.holder from identities i cross join lateral (values (i.created_by), (i.created_with)) as x (holder)
+    where i.org_id = p_org_id and i.user_id = p_user_id and i.id is distinct from p_except and x.holder is not null
+    union
+    select u.id, x.holder from up u
+    cross join lateral (select t.id from tokens t where t.id = u.holder and t.org_id = p_org_id offset 0) as k
+    cross join lateral token_holders(k.id, p_except) as x (holder)
+  )
+  select u.id, u.holder from up u
+$$;
+
 create function keys_held_by_2(p_org_id text, p_by text, p_except text default null)
 returns setof text language sql stable as $$
   with recursive held (id) as (
-    select t.id from tokens t where t.org_id = p_org_id and t.created_by = p_by
-    union
-    select t.id from tokens t where p_org_id is null and t.org_id is null and t.created_by = p_by
+    select t.id from tokens t where t.created_by = p_by and t.org_id is not distinct from p_org_id
     union
     select t.id from tokens t where t.made_with = p_by and t.org_id is not distinct from p_org_id
     union
@@ -614,25 +632,6 @@ returns setof text language sql stable as $$
   )
   select h.id from held h
   where exists (select 1 from tokens t where t.id = h.id and t.org_id is not distinct from p_org_id offset 0)
-$$;
-
--- Who may hold the access keys and sessions that stand for a person, or sign in as them by a
--- subject (but for p_except): for each of these, by its id, those that made, renewed or bound it,
--- and those that did so with what these have.
-create function holders_for(p_org_id text, p_user_id text, p_except text)
-returns table(id text, holder text) language sql stable as $$
-  with recursive up (id, holder) as (
-    select t.id, x.holder from tokens t cross join lateral token_holders(t.id, p_except) as x (holder)
-    where t.org_id = p_org_id and t.user_id = p_user_id and t.token_type = 'access' and t.revoked_at is null
-    union
-    select i.id, x.holder from identities i cross join lateral (values (i.created_by), (i.created_with)) as x (holder)
-    where i.org_id = p_org_id and i.user_id = p_user_id and i.id is distinct from p_except and x.holder is not null
-    union
-    select u.id, x.holder from up u
-    cross join lateral (select t.id from tokens t where t.id = u.holder and t.org_id = p_org_id offset 0) as k
-    cross join lateral token_holders(k.id, p_except) as x (holder)
-  )
-  select u.id, u.holder from up u
 $$;
 
 ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
     title: 'Identity providers and what their subjects are bound to',
     files: ['0067', '0113', '0126', '0143'],
   },
-  { title: 'Keys', files: ['0002', '0038', '0055', '0068', '0087', '0119', '0124'] },
+  { title: 'Keys', files: ['0002', '0038', '0055', '0068', '0087', '0119', '0124', '0144'] },
   { title: 'Events and messages to workflows', files: ['0003', '0014', '0034', '0048'] },
   { title: 'Wallets and the ledger', files: ['0004', '0039', '0059', '0120', '0140', '0141'] },
   { title: 'Imports of prices', files: ['0096'] },

@@ -3,7 +3,15 @@ import { decimalText } from '../../domain/money';
 import { many, one } from '../../domain/sql';
 import { type Answer, makeTenant, type Tenant } from '../support/api';
 import { reserveBody, settleBody } from '../support/ledger';
-import { afterWritten, download, type ExportWorld, ended, openExportWorld, rowsIn } from './world';
+import {
+  afterWritten,
+  download,
+  type ExportWorld,
+  ended,
+  lastHour,
+  openExportWorld,
+  rowsIn,
+} from './world';
 
 // What an export says of money is what the ledger says, to the nano, whatever happens meanwhile.
 
@@ -33,7 +41,7 @@ async function spend(tokens: number, is_settled = true): Promise<void> {
 }
 
 async function exported(body: object, key = tenant.owner_key) {
-  const period = { from: new Date(Date.now() - 3_600_000), to: await afterWritten() };
+  const period = await lastHour();
   const made = await world.call('post', '/v1/exports', { key, body: { ...period, ...body } });
   expect([made.status, made.body]).toEqual([201, expect.anything()]);
   return ended(world, key, made.body.id);

@@ -5,13 +5,12 @@ import { isInner } from '../../runtime/inner';
 import { makeTenant, refusal, serve, type Tenant } from '../support/api';
 import { until } from '../support/until';
 import { type ObjectStore, openObjectStore, store_key } from './object-store';
-import { afterWritten, download, type ExportWorld, ended, openExportWorld, rowsIn } from './world';
+import { download, type ExportWorld, ended, lastHour, openExportWorld, rowsIn } from './world';
 
 // Exports to a bucket of an organization: with its own credentials, below its own folder, to a
 // store that the operator has listed.
 
 const BUCKET = 'acme-exports';
-const HOUR_MS = 3_600_000;
 
 let store: ObjectStore;
 let world: ExportWorld;
@@ -45,7 +44,7 @@ function destine(more: object = {}, key = tenant.owner_key) {
 }
 
 async function ask(destination_id: string, more: object = {}) {
-  const period = { from: new Date(Date.now() - HOUR_MS), to: await afterWritten() };
+  const period = await lastHour();
   const body = { kinds: ['audit_log', 'statement'], ...period, destination_id, ...more };
   return world.call('post', '/v1/exports', { key: tenant.owner_key, body });
 }
@@ -164,7 +163,7 @@ test('credentials that are revoked are said as the next export is made; one that
 
 test('a repeat under an Idempotency-Key has its answer, whatever the bucket says by now', async () => {
   const { id: destination_id } = (await destine()).body;
-  const period = { from: new Date(Date.now() - HOUR_MS), to: await afterWritten() };
+  const period = await lastHour();
   const body = { kinds: ['statement'], ...period, destination_id };
   const given = { key: tenant.owner_key, body, headers: { 'idempotency-key': 'once' } };
   const first = await world.call('post', '/v1/exports', given);

@@ -5,7 +5,7 @@ import * as exports from '../../domain/exports/exports';
 import * as steps from '../../domain/exports/steps';
 import { createTargetOf, type TargetOf } from '../../exports/open';
 import { makeTenant, secrets, type Tenant } from '../support/api';
-import { afterWritten, type ExportWorld, filesBelow, openExportWorld } from './world';
+import { type ExportWorld, filesBelow, lastHour, openExportWorld } from './world';
 
 // A worker that was slow to hear of it publishes a file after its export has ended elsewhere.
 
@@ -31,8 +31,7 @@ const life = (attempt = 'first') => ({
 async function ask(): Promise<string> {
   const body = {
     kinds: ['statement'],
-    from: new Date(Date.now() - 3_600_000),
-    to: await afterWritten(),
+    ...(await lastHour()),
   };
   const answer = await world.call('post', '/v1/exports', { key: tenant.owner_key, body });
   expect(answer.status).toBe(201);

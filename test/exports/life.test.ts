@@ -13,14 +13,7 @@ import { removeLeft } from '../../exports/drafts';
 import { createTargetOf } from '../../exports/open';
 import { makeTenant, secrets, type Tenant } from '../support/api';
 import { until } from '../support/until';
-import {
-  afterWritten,
-  download,
-  type ExportWorld,
-  ended,
-  filesBelow,
-  openExportWorld,
-} from './world';
+import { download, type ExportWorld, ended, filesBelow, lastHour, openExportWorld } from './world';
 
 // How an export goes on and ends: completed, canceled, failed, expired; and what is left of it.
 
@@ -42,8 +35,7 @@ const HOUR_MS = 3_600_000;
 async function ask(kinds: string[]): Promise<string> {
   const body = {
     kinds,
-    from: new Date(Date.now() - HOUR_MS),
-    to: await afterWritten(),
+    ...(await lastHour()),
     format: 'jsonl',
   };
   const answer = await world.call('post', '/v1/exports', { key: tenant.owner_key, body });

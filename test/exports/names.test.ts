@@ -1,5 +1,5 @@
 import { makeTenant, type Tenant } from '../support/api';
-import { afterWritten, download, type ExportWorld, ended, openExportWorld, rowsIn } from './world';
+import { download, type ExportWorld, ended, lastHour, openExportWorld, rowsIn } from './world';
 
 // What somebody is called is fixed as the export is made.
 
@@ -22,7 +22,7 @@ test('who is renamed between the making and the writing of an export has the old
   expect((await call('post', '/v1/admin/wallets/credit', { key: platform, body })).status).toBe(
     201,
   );
-  const period = { from: new Date(Date.now() - 3_600_000), to: await afterWritten() };
+  const period = await lastHour();
   const kinds = ['ledger', 'statement', 'audit_log'];
   const made = await call('post', '/v1/exports', { key, body: { kinds, ...period } });
   expect(made.status).toBe(201);

@@ -10,7 +10,7 @@ import { columnsOf, kind_names } from '../../domain/exports/kinds';
 import { many } from '../../domain/sql';
 import { writePart } from '../../exports/write';
 import { makeTenant } from '../support/api';
-import { afterWritten, download, type ExportWorld, ended, openExportWorld } from './world';
+import { download, type ExportWorld, ended, lastHour, openExportWorld } from './world';
 
 // Texts that people choose, as somebody else's reader finds them in files of CSV and Parquet.
 
@@ -127,7 +127,7 @@ test.each(['csv', 'parquet'])(
           ...{ org_id, team_id, name },
         },
       );
-      const period = { from: new Date(Date.now() - 3_600_000), to: await afterWritten() };
+      const period = await lastHour();
       const body = { kinds: ['ledger', 'statement'], format, ...period };
       const made = await call('post', '/v1/exports', { key, body });
       expect(made.status).toBe(201);

@@ -135,6 +135,12 @@ export async function afterWritten(): Promise<Date> {
   return new Date();
 }
 
+/** The hour that ends after all that is written so far. */
+export async function lastHour(): Promise<{ from: Date; to: Date }> {
+  const to = await afterWritten();
+  return { from: new Date(to.getTime() - 3_600_000), to };
+}
+
 /** Waits until an export has ended, sending what waits in the outbox; its answer with files. */
 export async function ended(
   { call, dispatch }: ExportWorld,

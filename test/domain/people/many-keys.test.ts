@@ -23,13 +23,17 @@ beforeAll(async () => {
   api = await startApi();
   tenant = await makeTenant(api.db);
   const other = await makeTenant(api.db);
-  for (const org_id of [tenant.org_id, other.org_id, null])
+  // PostgreSQL counts now and then: the worst moment is before one of them has its keys.
+  await many(api.db, 'alter table tokens set (autovacuum_enabled = false)');
+  for (const org_id of [other.org_id, null, tenant.org_id]) {
     await many(
       api.db,
       `insert into tokens (org_id, name, token_type, scopes, revoked_at, created_by)
        select :org_id, 'key ' || n, 'gateway', ${FILLED}, clock_timestamp(), 'somebody' from generate_series(1, :keys::int) as n`,
       { org_id, keys: KEYS },
     );
+    if (org_id === other.org_id) await many(api.db, 'analyze tokens');
+  }
   await many(
     api.db,
     `insert into idempotency_keys (org_id, principal, route, key, body_sha256)
