@@ -2,7 +2,7 @@ import { Alert, Button, Chip, Group, Stack, Text, Title } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { call } from '../api/client';
+import { type Answer, call } from '../api/client';
 import { reading, refresh } from '../api/queries';
 import { State } from '../parts/badge';
 import { DataTable } from '../parts/data-table';
@@ -144,7 +144,7 @@ function Unpriced() {
   );
 }
 
-type Import = { id: string; prices: number };
+type Import = Answer<'GET /api/admin/price-imports'>['imports'][number];
 
 function Imports() {
   const query = useQuery({
@@ -185,8 +185,7 @@ function Imports() {
           { title: 'When', cell: ({ created_at }) => <Time at={created_at} /> },
           {
             title: 'From',
-            cell: ({ sources }) =>
-              sources.map(({ catalog, version }) => `${catalog} ${version}`).join(', '),
+            cell: sourcesOf,
           },
           { title: 'By', cell: ({ actor }) => <span className="wrap">{actor}</span> },
           { title: 'Prices', is_number: true, cell: ({ prices }) => prices },
@@ -217,11 +216,18 @@ function Imports() {
         label="Undo"
         is_dangerous
       >
-        <Text>
-          {undoing?.prices} prices go back to the version before; those that had none are refused
-          again. What somebody has changed since stays.
-        </Text>
+        {undoing && (
+          <Text>
+            The {undoing.prices} prices that {undoing.actor} took over from {sourcesOf(undoing)},{' '}
+            <Time at={undoing.created_at} />, go back to the version before; those that had none are
+            refused again. What somebody has changed since stays.
+          </Text>
+        )}
       </FormModal>
     </section>
   );
+}
+
+function sourcesOf({ sources }: Pick<Import, 'sources'>): string {
+  return sources.map(({ catalog, version }) => `${catalog} ${version}`).join(', ');
 }
