@@ -5,7 +5,11 @@ import type { ProviderOf } from '../payment-providers/configured';
 import type { PaymentProvider, ReportedRefund } from '../payment-providers/provider';
 import { isDefinite, troubleOf, UnknownThere } from './provider-answers';
 
-/** Asks the provider for a refund, or how it stands; a definite no gives the money back. */
+/**
+ * Asks the provider for a refund, or how it stands; a definite no gives the money back. Where the
+ * provider does not know the payment, a no says nothing of a refund that it was asked for before:
+ * that may have been another account of ours.
+ */
 export async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Promise<void> {
   const first = await refunds.get(db, id);
   // Known to the provider, and past its last check: left alone until news come.
@@ -13,12 +17,16 @@ export async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Pr
   if (first.status !== 'pending' || isLeftAlone) return;
   const provider = await providerOf(first.provider);
   let isAsked = false;
+  let isUnclear = false;
   try {
-    const refund = await look(db, provider, first);
+    const seen = await look(db, provider, first).catch(unlessUnknown);
+    const refund = seen ?? first;
     if (refund.status !== 'pending') return;
     const { provider_refund_id: known } = refund;
     // A refund that the provider knows already is not requested again.
-    if (known) return record(db, id, { status: 'pending', provider_refund_id: known });
+    if (seen && known) return record(db, id, { status: 'pending', provider_refund_id: known });
+    const was_asked = await withRetry(() => refunds.ask(db, id));
+    isUnclear = was_asked && seen === undefined;
     isAsked = true;
     const { provider_order_id: order_id, provider_capture_id: capture_id } = refund;
     const { amount_nanos, currency } = refund;
@@ -33,14 +41,18 @@ export async function sendRefund(db: Db, providerOf: ProviderOf, id: string): Pr
   } catch (error) {
     const message = troubleOf(error);
     // Only the refund itself can be refused: that it cannot be looked at says nothing.
-    const no = isAsked && isDefinite(error);
+    const no = isAsked && isDefinite(error) && !isUnclear;
     // Without an answer it may have been made; refused, the money may have gone back another way.
     // Then the wallet follows that.
-    if (no) await look(db, provider, first);
+    if (no) await look(db, provider, first).catch(unlessUnknown);
     else if (isAsked) await look(db, provider, first).catch(() => undefined);
     const status = no ? 'failed' : 'pending';
     await withRetry(() => refunds.record(db, id, { status, provider_refund_id: null, message }));
   }
+}
+
+function unlessUnknown(error: unknown): undefined {
+  if (!(error instanceof UnknownThere)) throw error;
 }
 
 function record(

@@ -1,5 +1,5 @@
 import { AppError } from './errors';
-import { type Db, deleteInSteps, many, maybe, one, owns } from './sql';
+import { type Db, deleteInSteps, many, maybe, owns } from './sql';
 
 /** The scope of an Idempotency-Key: its sender, the route, and the organization (null for none). */
 export interface Claim {
@@ -41,7 +41,9 @@ export async function claim(db: Db, wanted: Claim): Promise<StoredAnswer | undef
     { ...wanted },
   );
   if (isFirst) return undefined;
-  return answerIn(await one<Stored>(db, storedRow(wanted), { ...wanted }), wanted);
+  const known = await maybe<Stored>(db, storedRow(wanted), { ...wanted });
+  // Given back since: whoever had it got no answer to keep.
+  return known ? answerIn(known, wanted) : claim(db, wanted);
 }
 
 /**
@@ -81,11 +83,17 @@ function answerIn(
   return status === null ? undefined : { status, answer };
 }
 
-/** Stores the answer of a claimed key; the first one stays. */
+/**
+ * Stores the answer of a claimed key; the first one stays. Of two that run under one key, one may
+ * have given it back.
+ */
 export async function keep(db: Db, wanted: Claim, { status, answer }: StoredAnswer): Promise<void> {
   await many(
     db,
-    `update idempotency_keys set status = :status, answer = :answer where ${ofClaim(wanted)} and status is null`,
+    `insert into idempotency_keys (org_id, principal, route, key, body_sha256, status, answer)
+     values (:org_id, :principal, :route, :key, :body_sha256, :status, :answer)
+     on conflict (org_id, principal, route, key) do update set status = excluded.status, answer = excluded.answer
+       where idempotency_keys.status is null and idempotency_keys.body_sha256 = excluded.body_sha256`,
     { ...wanted, status, answer: JSON.stringify(answer) },
   );
 }

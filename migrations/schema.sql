@@ -6613,7 +6613,9 @@ create table payment_refunds (
   created_at timestamptz not null default clock_timestamp(),
   updated_at timestamptz not null default clock_timestamp(),
   next_check_at timestamptz default clock_timestamp() + '00:01:00'::interval,
-  checks integer not null default 0
+  checks integer not null default 0,
+  -- When the provider was first asked for it.
+  asked_at timestamptz
 );
 create index payment_refunds_due on payment_refunds (next_check_at)
 where next_check_at is not null;
@@ -6781,39 +6783,6 @@ begin
   return bring_debit(s, v_cause);
 end $$;
 
--- Asks for a refund of all that can still go back. Answers the one that is under way or done where
--- there is one. Its workflow takes the money from the wallet, then calls the provider.
-create function request_refund(p_id text, p_reason text, p_by text, p_allow_negative boolean)
-returns table(code text, refund_id text) language plpgsql as $$
-declare
-  s payment_sessions;
-  v_left numeric;
-begin
-  s := lock_payment(p_id);
-  -- What is not lost yet, and not promised to a refund that has not left the wallet.
-  v_left := s.captured_nanos - payment_loss(s, false) - (select coalesce(sum(r.amount_nanos), 0) from payment_refunds r
-    where r.payment_session_id = p_id and r.status = 'pending' and r.debited_at is null);
-  select r.id into refund_id from payment_refunds r where r.payment_session_id = p_id and r.status in ('pending', 'succeeded');
-  if refund_id is not null then
-    code := case when v_left > 0 then 'refunded_in_part' end;
-    return next;
-    return;
-  end if;
-  code := case
-    when s.status in ('completed', 'captured') or s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null then
-      case when v_left <= 0 then 'nothing_to_refund' end
-    when s.status = 'refunded' then 'nothing_to_refund'
-    else 'payment_not_refundable' end;
-  if code is null then
-    insert into payment_refunds (org_id, payment_session_id, amount_nanos, currency, reason, requested_by, allow_negative)
-    values (s.org_id, s.id, v_left, s.captured_currency, p_reason, p_by, p_allow_negative) returning id into refund_id;
-    insert into outbox (org_id, workflow, workflow_id, input, next_at)
-    values (s.org_id, 'paymentRefund', refund_id, jsonb_build_object('payment_refund_id', refund_id),
-      clock_timestamp() + interval '5 seconds');
-  end if;
-  return next;
-end $$;
-
 -- An operator's decision about captured money of another amount or currency: credit it after all,
 -- or leave it as it is. A payment that hangs while it is taken can be closed; money that comes all
 -- the same is credited.
@@ -6898,6 +6867,52 @@ begin
     where q.id = s.id returning * into s;
   end if;
   return follow_mismatch(s, v_returned);
+end $$;
+
+-- Notes that a refund is about to be asked for at its provider; true if it was before.
+create function ask_refund(p_refund_id text) returns boolean language plpgsql as $$
+declare
+  v_was_asked boolean;
+begin
+  select r.asked_at is not null into v_was_asked from payment_refunds r where r.id = p_refund_id for no key update;
+  if not v_was_asked then
+    update payment_refunds r set asked_at = clock_timestamp() where r.id = p_refund_id;
+  end if;
+  return v_was_asked;
+end $$;
+
+create function request_refund(p_id text, p_reason text, p_by text, p_allow_negative boolean)
+returns table(code text, refund_id text) language plpgsql as $$
+declare
+  s payment_sessions;
+  v_left numeric;
+begin
+  s := lock_payment(p_id);
+  -- What is not lost yet, and not promised to a refund that has not left the wallet.
+  v_left := s.captured_nanos - payment_loss(s, false) - (select coalesce(sum(r.amount_nanos), 0) from payment_refunds r
+    where r.payment_session_id = p_id and r.status = 'pending' and r.debited_at is null);
+  select r.id into refund_id from payment_refunds r where r.payment_session_id = p_id and r.status in ('pending', 'succeeded');
+  if refund_id is not null then
+    -- Asked for anew, into debt if need be, before it has left the wallet.
+    update payment_refunds r set allow_negative = true
+      where r.id = refund_id and p_allow_negative and not r.allow_negative and r.status = 'pending' and r.debited_at is null;
+    code := case when v_left > 0 then 'refunded_in_part' end;
+    return next;
+    return;
+  end if;
+  code := case
+    when s.status in ('completed', 'captured') or s.status = 'failed' and s.error_code = 'amount_mismatch' and s.resolution is null then
+      case when v_left <= 0 then 'nothing_to_refund' end
+    when s.status = 'refunded' then 'nothing_to_refund'
+    else 'payment_not_refundable' end;
+  if code is null then
+    insert into payment_refunds (org_id, payment_session_id, amount_nanos, currency, reason, requested_by, allow_negative)
+    values (s.org_id, s.id, v_left, s.captured_currency, p_reason, p_by, p_allow_negative) returning id into refund_id;
+    insert into outbox (org_id, workflow, workflow_id, input, next_at)
+    values (s.org_id, 'paymentRefund', refund_id, jsonb_build_object('payment_refund_id', refund_id),
+      clock_timestamp() + interval '5 seconds');
+  end if;
+  return next;
 end $$;
 
 ----------------------------------------------------------------------------------------------------
@@ -8413,6 +8428,10 @@ create trigger exports_deleted after update of status on exports
 for each row when (old.status = 'completed' and new.status = 'expired' and old.expires_at is
   distinct from new.expires_at)
 execute function record_step('export.deleted', 'id', 'status', 'expires_at');
+
+create trigger payment_refunds_changed after update of allow_negative on payment_refunds
+for each row when (old.allow_negative is distinct from new.allow_negative)
+execute function record_step('payment_refund.changed', 'id', 'status', 'allow_negative');
 
 create trigger payment_refunds_failed after update of status on payment_refunds
 for each row when (old.status <> 'failed' and new.status = 'failed')

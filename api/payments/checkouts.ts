@@ -38,7 +38,9 @@ export async function makeCheckout(ctx: Ctx, input: Wanted) {
   }
   const approval = await payments.approvalOf(db, session_id);
   const { approval_url, status, error_message } = approval;
-  if (status === 'canceled' || status === 'expired')
+  // One that failed after the provider made it: its page takes no money any more, or took it.
+  const isOver = status === 'failed' && approval_url !== null;
+  if (status === 'canceled' || status === 'expired' || isOver)
     throw new AppError(
       'payment_state',
       `The session of this Idempotency-Key is ${status}. Send another key for a new checkout.`,

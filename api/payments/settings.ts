@@ -205,13 +205,12 @@ function once<Value>(values: Value[] | undefined): Value[] | undefined {
 
 async function settingsOf({ db }: Pick<Ctx, 'db'>, org_id: string) {
   const { currency, wallet_user_topup_enabled } = await walletSettings.get(db, org_id);
-  const { allowed_topup_amounts_nanos, ...settings } = await paymentSettings.getOrgSettings(
-    db,
-    org_id,
-  );
+  const rules = await paymentSettings.getOrgSettings(db, org_id);
   const config = await paymentConfig.getConfig(db);
   const usable = paymentConfig.usableProviders(config);
   const active = usable.find((name) => name === config.active_provider);
+  const { allowed_topup_amounts_nanos, ...settings } =
+    active === undefined ? rules : paymentSettings.payable(rules, active, currency);
   return {
     currency,
     wallet_user_topup_enabled,

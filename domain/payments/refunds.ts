@@ -114,6 +114,16 @@ export function refusalOf({ error_code, error_message, spent_nanos, currency }: 
   );
 }
 
+/** Notes that a refund is about to be asked for at its provider; true if it was before. */
+export async function ask(db: Db, id: string): Promise<boolean> {
+  const { was_asked } = await one<{ was_asked: boolean }>(
+    db,
+    'select ask_refund(:id) as was_asked',
+    { id },
+  );
+  return was_asked;
+}
+
 /**
  * Records the provider's answer, and tells it; a definite no gives the money back to the wallet.
  */

@@ -3,7 +3,7 @@ import { requireLiving } from '../known';
 import { decimalText } from '../money';
 import { type Db, maybe, one } from '../sql';
 import { activeProvider } from './config';
-import { stepNanos } from './currencies';
+import { minimumNanos, type ProviderName, stepNanos } from './currencies';
 
 type TargetScope = 'user' | 'team' | 'organization';
 
@@ -39,6 +39,26 @@ export async function getOrgSettings(db: Db, org_id: string): Promise<OrgSetting
   return { ...row, allowed_topup_amounts_nanos: row.allowed_topup_amounts_nanos.map(BigInt) };
 }
 
+/**
+ * The settings as the active provider lets them be paid: without the amounts below the least that
+ * it takes, which is the least here too.
+ */
+export function payable<Rules extends Pick<OrgSettings, Amounts>>(
+  rules: Rules,
+  provider: ProviderName,
+  currency: string,
+): Rules {
+  const least = minimumNanos(provider, currency);
+  const { allowed_topup_amounts_nanos: amounts, min_topup_amount_nanos: min } = rules;
+  return {
+    ...rules,
+    allowed_topup_amounts_nanos: amounts.filter((nanos) => nanos >= least),
+    min_topup_amount_nanos: min < least ? least : min,
+  };
+}
+
+type Amounts = 'allowed_topup_amounts_nanos' | 'min_topup_amount_nanos';
+
 /** Changes the given settings. Throws `invalid_field` if the whole would contradict itself. */
 export function putOrgSettings(
   db: Db,
@@ -52,7 +72,7 @@ export function putOrgSettings(
     );
     const settings: OrgSettings = { ...(await getOrgSettings(trx, org_id)), ...change };
     requireSense(settings, given);
-    await requireWhole(trx, org_id, given);
+    await requirePayable(trx, org_id, given);
     await trx('payment_settings')
       .insert({ org_id, ...settings, updated_at: trx.fn.now() })
       .onConflict('org_id')
@@ -84,9 +104,10 @@ function requireSense(settings: OrgSettings, given: OrgSettingsChange): void {
 }
 
 /**
- * A top-up is a whole number of the provider's minor units, so each amount that is offered is one.
+ * A top-up is a whole number of the provider's minor units and no less than it takes, so each
+ * amount that is offered is one. A least amount below the provider's own says nothing and is taken.
  */
-async function requireWhole(db: Db, org_id: string, given: OrgSettingsChange): Promise<void> {
+async function requirePayable(db: Db, org_id: string, given: OrgSettingsChange): Promise<void> {
   const { currency } = await one<{ currency: string }>(
     db,
     'select currency from organizations where id = :org_id',
@@ -102,12 +123,19 @@ async function requireWhole(db: Db, org_id: string, given: OrgSettingsChange): P
     ['min_topup_amount', given.min_topup_amount_nanos],
     ['max_topup_amount', given.max_topup_amount_nanos],
   ];
+  const least = provider === undefined ? 0n : minimumNanos(provider, currency);
   for (const [param, nanos] of amounts) {
-    if (nanos === undefined || nanos % step === 0n) continue;
-    throw contradiction(
-      param,
-      `${decimalText(nanos)} of ${param} is not a whole number of ${decimalText(step)} ${currency}, the smallest step that can be paid.`,
-    );
+    if (nanos === undefined) continue;
+    if (nanos % step !== 0n)
+      throw contradiction(
+        param,
+        `${decimalText(nanos)} of ${param} is not a whole number of ${decimalText(step)} ${currency}, the smallest step that can be paid.`,
+      );
+    if (nanos < least && param !== 'min_topup_amount')
+      throw contradiction(
+        param,
+        `${decimalText(nanos)} of ${param} is below ${decimalText(least)} ${currency}, the least that ${provider} takes.`,
+      );
   }
 }
 

@@ -242,3 +242,49 @@ test('news of a refund at the provider, which then does not answer, is looked in
   // Known again: asked on the long way, not soon.
   expect(row.next_check_at.getTime()).toBeGreaterThan(Date.now() + 23 * 3_600_000);
 });
+
+/** Another account of ours, as it would answer: it knows nothing of the order, or of the capture. */
+function forget({ payment_session_id: id }: Checkout, ...names: string[]): Promise<unknown> {
+  const unknown = Object.fromEntries(names.map((name) => [name, `NEVER${id}`]));
+  return world.db('payment_sessions').where({ id }).update(unknown);
+}
+
+test.each(['payment_provider_a', 'payment_provider_b'] as const)(
+  'a payment whose order %s does not know any more is refunded by its capture',
+  async (provider) => {
+    await world.use(provider);
+    const checkout = await paid();
+    const { provider_session_token: order } = checkout;
+    await forget(checkout, 'provider_order_id');
+    expect((await refund(checkout)).body).toMatchObject({ refund_status: 'succeeded' });
+    expect((await world.sandboxes[provider].order(order)).refunds).toHaveLength(1);
+    expect(await sessionOf(world, tenant, checkout)).toMatchObject({ refunded_amount: 50 });
+    await until(async () => isOver((await refundOf(checkout)).id));
+    await world.use('payment_provider_a');
+  },
+);
+
+test('a refund that no account of ours was asked for, and that this one cannot make, gives the wallet its money back', async () => {
+  const checkout = await paid();
+  await forget(checkout, 'provider_order_id', 'provider_capture_id');
+  expect(refusal(await refund(checkout))).toMatchObject({ status: 409, code: 'refund_refused' });
+  expect(await sessionOf(world, tenant, checkout)).toMatchObject({
+    status: 'completed',
+    refunded_amount: 0,
+  });
+});
+
+test('a refund that another account may have made stays pending while this one knows nothing of it', async () => {
+  const checkout = await paid();
+  const { provider_session_token: order } = checkout;
+  await sandbox().fault({ on: 'refund', order, answer: 'reset' });
+  await sandbox().fault({ on: 'read', order, times: 2 });
+  await sandbox().fault({ on: 'read', order, answer: 'reset' });
+  await refund(checkout);
+  await forget(checkout, 'provider_order_id', 'provider_capture_id');
+  const { id } = await refundOf(checkout);
+  await hurry(id);
+  await until(async () => (await refundOf(checkout)).checks === 2);
+  expect(await refundOf(checkout)).toMatchObject({ status: 'pending' });
+  expect(await sessionOf(world, tenant, checkout)).toMatchObject({ refunded_amount: 50 });
+});

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Db } from '../../../domain/sql';
+import * as storedAnswers from '../../../domain/stored-answers';
 import {
   type Answer,
   type CallApi,
@@ -247,4 +248,25 @@ test('answers are forgotten after seven days, not before', async () => {
   expect((await post({ id })).body).toEqual(first.body);
   await age('7 days 1 minute');
   expect((await post({ id })).body.transaction.id).not.toBe(first.body.transaction.id);
+});
+
+test('of two that run under one key, the answer of one is stored though the other has given the key back', async () => {
+  const claim = {
+    org_id: tenant.org_id,
+    principal: 'somebody',
+    route: 'post /',
+    key: randomUUID(),
+  };
+  const wanted = { ...claim, body_sha256: 'of a body' };
+  expect(await storedAnswers.claim(db, wanted)).toBeUndefined();
+  await storedAnswers.release(db, wanted);
+  await storedAnswers.keep(db, wanted, { status: 200, answer: 'done' });
+  expect(await storedAnswers.find(db, wanted)).toEqual({ status: 200, answer: 'done' });
+  // Another body has the key by then: that is its own.
+  const other = { ...wanted, key: randomUUID() };
+  await storedAnswers.claim(db, { ...other, body_sha256: 'of another body' });
+  await storedAnswers.keep(db, other, { status: 200, answer: 'done' });
+  await expect(storedAnswers.find(db, other)).rejects.toMatchObject({
+    code: 'idempotency_key_reused',
+  });
 });

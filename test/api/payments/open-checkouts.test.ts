@@ -77,3 +77,12 @@ test('an organization has at most 200 checkouts open, and another one is not hel
   await sessions(buyer).where({ created_by: 'key 1' }).update({ expires_at: new Date() });
   expect((await create(buyer.member_key)).status).toBe(201);
 });
+
+test('the key of a checkout whose payment failed says so, and not the page where it was refused', async () => {
+  const { member_key } = await makeBuyer(world.db);
+  const { payment_session_id: id } = (await create(member_key, 'declined')).body;
+  await world.db.raw("select fail_payment(:id, 'declined', 'The card was declined.')", { id });
+  const { code, message } = (await create(member_key, 'declined')).body.error;
+  expect([code, message]).toEqual(['payment_state', expect.stringContaining('is failed')]);
+  expect((await create(member_key, 'another')).status).toBe(201);
+});

@@ -155,6 +155,24 @@ test('a spent top-up is refused with the spent amount, and refunded into debt wh
   expect(await balance()).toBe(-12.5);
 });
 
+test('a refund that waits for its workflow goes into debt once that is asked for', async () => {
+  const checkout = await completed('payment_provider_b');
+  await spend(12_500_000_000n);
+  await many(
+    world.db,
+    "select request_refund(:payment_session_id, 'bought twice', 'somebody', false)",
+    {
+      payment_session_id: checkout.payment_session_id,
+    },
+  );
+  expect((await refund(checkout, { allow_negative: true })).body.status).toBe('refunded');
+  expect(await balance()).toBe(-12.5);
+  const [told] = await world
+    .db('audit_events')
+    .where({ action: 'payment_refund.changed', org_id: tenant.org_id });
+  expect(told.after).toMatchObject({ allow_negative: true });
+});
+
 test.each(providerNames)(
   "%s: refunds and disputes at the provider's own site take the money, into debt if need be, and a won dispute gives it back",
   async (provider) => {

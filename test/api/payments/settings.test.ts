@@ -85,6 +85,36 @@ test('settings are for org:billing of the organization, and for platform admins 
   expect((await bill(other)).body.min_topup_amount).toBe(5);
 });
 
+test('what is offered can be paid: amounts below the least of the provider are neither shown nor taken', async () => {
+  const tenant = await makeTenant(db);
+  const b = { secret_key: 'sk_test_aaaa', webhook_secret: 'whsec_aaaa', enabled: true };
+  const supported_currencies = ['USD', 'HUF'];
+  const active = await config({
+    ...{
+      payment_provider_b: { ...b, supported_currencies },
+      active_provider: 'payment_provider_b',
+    },
+  });
+  expect(active.status).toBe(200);
+  for (const [param, value] of [
+    ['allowed_topup_amounts', [0.25]],
+    ['max_topup_amount', 0.25],
+  ] as const)
+    expect(refusal(await bill(tenant, { min_topup_amount: 0.25, [param]: value }))).toMatchObject({
+      status: 422,
+      param,
+    });
+  const least = await bill(tenant, { min_topup_amount: 0.25, allowed_topup_amounts: [0.5, 20] });
+  expect(least.body).toMatchObject({ min_topup_amount: 0.5, allowed_topup_amounts: [0.5, 20] });
+  // None of the defaults can be paid in forints.
+  const forints = await makeTenant(db, 'HUF');
+  expect((await bill(forints)).body).toMatchObject({
+    allowed_topup_amounts: [],
+    min_topup_amount: 175,
+    max_topup_amount: 1_000,
+  });
+});
+
 test('whoever may buy reads what they may buy, and nothing of how it is set up', async () => {
   const tenant = await makeTenant(db);
   const { currency, payment_provider_configured, currency_supported_by_active_provider, ...rest } =
