@@ -94,7 +94,7 @@ async function send(sending: Sending, message: messages.TakenMessage): Promise<m
     const { address, code } = await recipients.asked(db, secrets, message.recipient_id);
     const text = textOf('confirmation', 0, []);
     text.facts.push({ label: 'Code', value: code }, { label: 'Destination', value: to.id });
-    return sendMail({ id: message.id, addresses: [address], ...text }, ways.mail);
+    return sendMail({ id: message.id, addresses: [address], is_trial: true, ...text }, ways.mail);
   }
   const notices = await noticesOf(db, message.id, NOTICES_SHOWN_MAX);
   if (to.channel === 'webhook') {
@@ -153,11 +153,13 @@ async function linksOf(
   if (!ticket_id) return [{ label: 'Open the inbox', url: inbox }];
   const open = { label: 'Open the ticket', url: pageOf(ways, ticket_id) as string };
   if (message.kind !== 'ticket_created' || isClosed(notice)) return [open];
-  const linkTo = async (verdict: 'approved' | 'denied') =>
-    `${inbox}#link=${await links.make(db, secrets, { message_id: message.id, ticket_id, verdict })}`;
+  const linkTo = (verdict: 'approved' | 'denied') =>
+    links.make(db, secrets, { message_id: message.id, ticket_id, verdict });
+  const [approve, deny] = [await linkTo('approved'), await linkTo('denied')];
+  if (approve === undefined || deny === undefined) return [open];
   return [
-    { label: 'Approve', url: await linkTo('approved'), style: 'primary' },
-    { label: 'Deny', url: await linkTo('denied'), style: 'danger' },
+    { label: 'Approve', url: `${inbox}#link=${approve}`, style: 'primary' },
+    { label: 'Deny', url: `${inbox}#link=${deny}`, style: 'danger' },
     open,
   ];
 }

@@ -19,6 +19,8 @@ interface Mail extends Text {
   addresses: readonly string[];
   /** Who was refused for good in an earlier try, which told others. */
   refused?: readonly string[] | undefined;
+  /** It asks its one address to confirm itself, which may be mistyped. */
+  is_trial?: boolean | undefined;
 }
 
 /**
@@ -27,7 +29,7 @@ interface Mail extends Text {
  * `put_off`: the next try is for them alone. Never throws.
  */
 export async function sendMail(
-  { id, addresses, refused = [], ...text }: Mail,
+  { id, addresses, refused = [], is_trial = false, ...text }: Mail,
   server: MailServer | undefined,
 ): Promise<Outcome> {
   if (server === undefined) return failed('The operator has set no mail server: NOTICE_SMTP_URL.');
@@ -55,10 +57,13 @@ export async function sendMail(
     });
     return outcomeOf(sent, refused);
   } catch (error) {
-    const { responseCode: status } = error as { responseCode?: number };
+    const { responseCode: status, command } = error as { responseCode?: number; command?: string };
     if (signal.aborted) return failed('The mail server did not take it within 10 seconds.');
     if (status === undefined) return failed(wordsOf(error));
-    const outcome = status >= 550 && status < 560 ? 'refused' : 'failed';
+    const isForGood = status >= 550 && status < 560;
+    // What is said of an address that nobody has confirmed says nothing of the server.
+    const isRefused = isForGood || (is_trial && command === 'RCPT TO');
+    const outcome = isRefused ? 'refused' : 'failed';
     return { outcome, status, error: `The mail server answered ${status}.` };
   } finally {
     transport.close();

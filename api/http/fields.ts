@@ -77,6 +77,7 @@ export const moment = z
   )
   .refine((given) => Date.parse(given) >= 0, 'must not lie before 1970')
   .refine((given) => Date.parse(given) < YEAR_10000, 'must not lie after 9999')
+  .refine((given) => !/[.]\d{10}/.test(given), 'must have at most 9 digits below a second')
   .transform(inUtc);
 
 /** ISO 8601 knows offsets that PostgreSQL does not. What is below a second stays as it is. */

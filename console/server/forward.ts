@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream';
 import type { Context } from 'koa';
 import getRawBody from 'raw-body';
 import { AppError } from '../../domain/errors';
@@ -210,6 +211,15 @@ function pass(ctx: Context, row: Row, { status, headers, body }: Answer): void {
     ctx.set('location', location);
   if (row.answers === 'events') ctx.set('x-accel-buffering', 'no');
   body.once('error', () => ctx.res.destroy());
-  ctx.body = body;
+  ctx.body = row.accept === 'text/csv' && status === 200 ? Readable.from(marked(body)) : body;
   if (row.answers === 'events') ctx.flushHeaders();
+}
+
+// Spreadsheets read a file without it in the alphabet of their country; programs that ask the API
+// have no use for it.
+const BYTE_ORDER_MARK = Buffer.from('\ufeff');
+
+async function* marked(body: Readable): AsyncGenerator<Buffer> {
+  yield BYTE_ORDER_MARK;
+  yield* body;
 }

@@ -13,23 +13,25 @@ export interface TicketLink {
 
 /**
  * The secret of the link in a message by which a ticket gets a verdict: 256 bits, the same for each
- * try of the message. The database keeps its hash alone.
+ * try of the message. Undefined once it decides nothing any more: the ticket has been closed since,
+ * though it may be open again. The database keeps its hash alone.
  */
 export async function make(
   db: Db,
   secrets: Secrets,
   given: { message_id: string; ticket_id: string; verdict: 'approved' | 'denied' },
-): Promise<string> {
+): Promise<string | undefined> {
   const { message_id, ticket_id, verdict } = given;
   const secret = await secrets.sign('ticket_link', message_id, ticket_id, verdict);
-  await many(
+  const link = await maybe<{ is_dead: boolean }>(
     db,
     `insert into ticket_links (hash, ticket_id, verdict, message_id, ended_at)
      select :hash, t.id, :verdict, :message_id, case when t.status <> 'open' then clock_timestamp() end
-     from cost_tickets t where t.id = :ticket_id on conflict (hash) do nothing`,
+     from cost_tickets t where t.id = :ticket_id
+     on conflict (hash) do update set hash = excluded.hash returning ended_at is not null as is_dead`,
     { ...given, hash: await sha256(secret) },
   );
-  return secret;
+  return link?.is_dead === false ? secret : undefined;
 }
 
 /** Throws `not_found` for a link that nobody made. */

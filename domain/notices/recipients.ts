@@ -31,7 +31,7 @@ interface Asked {
 
 /**
  * Adds an address to a destination and has a code mailed to it, or another code if it is not
- * confirmed yet; a minute must lie between two codes. A destination has 20 at most; an address gets
+ * confirmed yet; a minute must lie between two codes that can be entered. A destination has 20 at most; an address gets
  * 5 codes an hour, and an organization has 100 mailed a day.
  */
 export async function add(trx: Db, destination_id: string, address: string): Promise<Recipient> {
@@ -44,7 +44,8 @@ export async function add(trx: Db, destination_id: string, address: string): Pro
      where destination_id = :destination_id and lower(address) = lower(:address)`,
     { destination_id, address },
   );
-  if (known && (known.confirmed_at || known.is_fresh)) return shown(known);
+  const has_code = known?.is_fresh && known.wrong_codes < WRONG_MAX;
+  if (known && (known.confirmed_at || has_code)) return shown(known);
   if (!known) await requireRoom(trx, destination_id);
   await noteCode(trx, destination_id, address);
   const row = await one<Asked>(
@@ -83,6 +84,17 @@ export async function confirm(
   owner: Owner,
   { id, code }: { id: string; code: string },
 ): Promise<Recipient | undefined> {
+  // In the order of those who write notices, and of `add`.
+  await many(
+    trx,
+    `select pg_advisory_xact_lock(hashtext('notices'), hashtext(destination_id)) from notice_recipients where id = :id`,
+    { id },
+  );
+  await many(
+    trx,
+    `select 1 from notice_queues where destination_id in (select destination_id from notice_recipients where id = :id) for update`,
+    { id },
+  );
   const row = await one<Asked & { is_late: boolean }>(
     trx,
     `select r.*, r.asked_at < clock_timestamp() - :hours * interval '1 hour' as is_late
@@ -108,6 +120,9 @@ export async function confirm(
     { id },
   );
   if (!is_right) return undefined;
+  // What waits at the destination waited for this.
+  const { destination_id } = after;
+  await many(trx, 'select retry_notices(:destination_id)', { destination_id });
   await note(trx, 'confirmed', after);
   return shown(after);
 }

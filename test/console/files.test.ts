@@ -28,7 +28,11 @@ test('a link to a file needs no script, is asked for as CSV, and is of the conso
       cookie,
       headers: { 'x-svc-console': '', 'sec-fetch-site': site, accept: 'text/html' },
     });
-  expect((await link('same-origin', '/api/spend/csv?from=2026-11-01')).status).toBe(200);
+  const file_of_spend = await link('same-origin', '/api/spend/csv?from=2026-11-01');
+  expect(file_of_spend.status).toBe(200);
+  // Spreadsheets read it as UTF-8 by this mark alone.
+  const [...marks] = new Uint8Array(await file_of_spend.arrayBuffer());
+  expect(marks.slice(0, 3)).toEqual([0xef, 0xbb, 0xbf]);
   const [{ url, headers }] = heard() as [(typeof api.heard)[number]];
   expect([url, headers.accept]).toEqual(['/v1/spend?from=2026-11-01', 'text/csv']);
   for (const site of ['cross-site', 'same-site', 'none'])

@@ -67,6 +67,28 @@ test('a ticket that is decided before its message arrives is told of as it stand
   expect(JSON.stringify(body)).not.toContain('#link=');
 });
 
+test('a message whose links are over has none, though its ticket is open again', async () => {
+  const tenant = await makeTenant(world.db);
+  const path = `/slack/${randomUUID()}`;
+  world.receiver.addFault({ path, answer: 'error', status: 503, times: 0 });
+  await makeDestination(world, tenant.owner_key, {
+    ...{ channel: 'slack', path, kinds: ['ticket_created'] },
+  });
+  const { ticket_id } = await makeShort(world, 100, {}, tenant);
+  // The ticket was approved, and has been opened again since its call was canceled.
+  await present(async () => {
+    const ended = await many(
+      world.db,
+      'update ticket_links set ended_at = clock_timestamp() where ticket_id = :ticket_id returning verdict',
+      { ticket_id },
+    );
+    return ended.length === 2 || undefined;
+  });
+  world.receiver.clearFaults();
+  const { body } = await present(() => world.receiver.arrivals.find((one) => one.path === path));
+  expect(JSON.stringify(body)).not.toContain('#link=');
+});
+
 test('one confirmation by a session decides, once: another shows the first answer', async () => {
   const linked = await makeLinked();
   const key = await session(linked);

@@ -90,6 +90,19 @@ test.each([
   });
 });
 
+test.each([
+  ['mail to a@example.com', 450, 'refused'],
+  ['mail to a@example.com', 501, 'refused'],
+  ['mail', 451, 'failed'],
+] as const)(
+  '%s of an address that nobody confirmed, answered %i, is %s',
+  async (path, status, outcome) => {
+    receiver.addFault({ path, answer: 'error', status });
+    const letter_to_one = { ...letter('a@example.com'), is_trial: true };
+    expect(await sendMail(letter_to_one, server)).toMatchObject({ outcome, status });
+  },
+);
+
 test('a server that answers nothing, or each step late, has ten seconds in all', async () => {
   const silent = await scripted([], 0);
   const slow = await scripted(

@@ -61,7 +61,7 @@ export function Spend() {
   return (
     <Page
       title="Spend"
-      about={`Exact to the last second, by days of ${zone}.`}
+      about={aboutOf(zone, ranking.data?.time_zone)}
       actions={<Files {...{ asked, by, interval }} />}
     >
       <FilterBar {...{ filters, set, period, by, interval, possible }} />
@@ -86,7 +86,7 @@ export function Spend() {
               onChange={(view) => set({ view: view as 'chart' })}
             />
           </Group>
-          <Chart {...{ asked, interval, by, filters, zone, nameOf, onPick: pick }} />
+          <Chart {...{ asked, interval, by, filters, nameOf, onPick: pick }} />
           <Ranking
             {...{ query: fitting(ranking, by), earlier: compared, by, nameOf, onPick: pick }}
           />
@@ -94,6 +94,12 @@ export function Spend() {
       )}
     </Page>
   );
+}
+
+/** While days are counted anew for another zone, the figures are of the one before. */
+function aboutOf(zone: string, of_figures = zone): string {
+  const words = `Exact to the last second, by days of ${of_figures}.`;
+  return of_figures === zone ? words : `${words} Days of ${zone} are being counted.`;
 }
 
 function narrowedBy(filters: SpendFilters) {
@@ -215,7 +221,6 @@ function Chart({
   interval,
   by,
   filters,
-  zone,
   nameOf,
   onPick,
 }: {
@@ -223,7 +228,6 @@ function Chart({
   interval: Interval;
   by: Dimension;
   filters: SpendFilters;
-  zone: string;
   nameOf: (id: string | null) => string;
   onPick: (id: string) => void;
 }) {
@@ -241,7 +245,7 @@ function Chart({
   if (!sums.data || !grouped.data || ranked.data?.by !== by) return <LoadingRows />;
   // The ranking below says that there are no calls; days without any are no chart.
   if (sums.data.buckets.length === 0) return null;
-  const { currency, from: begins, to: ends } = sums.data;
+  const { currency, time_zone: zone, from: begins, to: ends } = sums.data;
   const starts = sums.data.buckets.map(({ start }) => start);
   const is_grouped = groupedBy(asked, by).group_by !== undefined;
   const first = is_grouped
