@@ -29,16 +29,28 @@ const hours = `
   union all
   select day, hour, '', '', ${cell} from ${unfolded} as s where ${in_hours}`;
 
+/** Tags that have a name of their own, of an organization and day; the others are one. */
+const TAGS_MAX = 1_000;
+
+// What is not folded gets its names as `fold_tags` gives them.
 const tags = `
+  with tail as materialized (
+    select s.* from ${unfolded} as s where s.tags is not null and ${in_days}
+  ), unknown as (
+    select distinct s.day, u.tag from tail s cross join unnest(s.tags) as u (tag)
+    where not exists (select 1 from spend_tags k where k.edition = :edition and k.day = s.day and k.tag = u.tag)
+  ), named as (
+    select q.day, q.tag from (select u.*, row_number() over (partition by u.day order by u.tag) as nth from unknown u) as q
+    where q.nth <= ${TAGS_MAX} - (select count(*) from spend_tags k where k.edition = :edition and k.day = q.day)
+  )
   select day, null::timestamptz as hour, tag, '' as session_id, ${cell} from spend_tag_days
   where edition = :edition and ${in_days}
   union all
-  select s.day, s.hour, u.tag, '', ${cell} from ${unfolded} as s
+  select s.day, s.hour, u.tag, '', ${cell} from tail as s
   cross join lateral (
     select distinct case when exists (select 1 from spend_tags k where k.edition = :edition and k.day = s.day and k.tag = n.tag)
-      or (select count(*) from spend_tags c where c.edition = :edition and c.day = s.day) < 1000 then n.tag else 'other' end as tag
-    from unnest(s.tags) as n (tag)) as u
-  where ${in_days}`;
+      or exists (select 1 from named m where m.day = s.day and m.tag = n.tag) then n.tag else 'other' end as tag
+    from unnest(s.tags) as n (tag)) as u`;
 
 /** Settlements of some reservations, by the ledger. */
 const settledOf = (reservations: string) => `
