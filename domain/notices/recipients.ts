@@ -31,8 +31,8 @@ interface Asked {
 
 /**
  * Adds an address to a destination and has a code mailed to it, or another code if it is not
- * confirmed yet; a minute must lie between two codes that can be entered. A destination has 20 at most; an address gets
- * 5 codes an hour, and an organization has 100 mailed a day.
+ * confirmed yet; a minute must lie between two codes that can be entered. A destination has 20 at
+ * most; an address gets 5 codes an hour, and an organization has 100 mailed a day.
  */
 export async function add(trx: Db, destination_id: string, address: string): Promise<Recipient> {
   await one(trx, 'select 1 from notice_queues where destination_id = :id for update', {

@@ -49,11 +49,11 @@ export function payable<Rules extends Pick<OrgSettings, Amounts>>(
   currency: string,
 ): Rules {
   const least = minimumNanos(provider, currency);
-  const { allowed_topup_amounts_nanos: amounts, min_topup_amount_nanos: min } = rules;
+  const { allowed_topup_amounts_nanos: amounts, min_topup_amount_nanos } = rules;
   return {
     ...rules,
     allowed_topup_amounts_nanos: amounts.filter((nanos) => nanos >= least),
-    min_topup_amount_nanos: min < least ? least : min,
+    ...(min_topup_amount_nanos < least && { min_topup_amount_nanos: least }),
   };
 }
 

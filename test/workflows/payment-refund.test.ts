@@ -243,7 +243,7 @@ test('news of a refund at the provider, which then does not answer, is looked in
   expect(row.next_check_at.getTime()).toBeGreaterThan(Date.now() + 23 * 3_600_000);
 });
 
-/** Another account of ours, as it would answer: it knows nothing of the order, or of the capture. */
+/** As another account of ours would answer: it knows nothing of the order, or of the capture. */
 function forget({ payment_session_id: id }: Checkout, ...names: string[]): Promise<unknown> {
   const unknown = Object.fromEntries(names.map((name) => [name, `NEVER${id}`]));
   return world.db('payment_sessions').where({ id }).update(unknown);
