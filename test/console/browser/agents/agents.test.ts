@@ -8,6 +8,7 @@ import {
   type TestOrganization,
 } from '../../../support/console/organization';
 import { api, demo, picture, visit } from '../../../support/console/visitor';
+import { until } from '../../../support/until';
 
 let browser: Browser;
 let org: TestOrganization;
@@ -124,7 +125,6 @@ test('a cap is made, followed while calls use it, changed and deleted', async ()
   await row.getByText('0 of 5 answers a month').waitFor();
   await row.getByText('is refused').waitFor();
   expect(await capsOf(agent.id)).toMatchObject([{ ...cap, model_pattern: '*' }]);
-
   // The page hears of the call by itself.
   await makeCall({ ...org, keys: { ...org.keys, gateway: key } }, 'Count me');
   await row.getByText('1 of 5 answers a month').waitFor();
@@ -142,7 +142,6 @@ test('a cap is made, followed while calls use it, changed and deleted', async ()
   await form.getByRole('button', { name: 'Delete' }).click();
   await page.getByText('No caps').waitFor();
   expect(await capsOf(agent.id)).toEqual([]);
-
   // Its spend is a page away, narrowed to it.
   await form.waitFor({ state: 'detached' });
   await page.getByRole('link', { name: 'Its spend' }).click();
@@ -160,9 +159,12 @@ test('an amount of money is capped to the nano, and a hundred caps are the most'
   await page.getByText('99 of at most 100.').waitFor();
   await page.getByRole('button', { name: 'New cap' }).click();
   const form = page.getByRole('dialog');
-  await form.getByRole('combobox', { name: 'Provider' }).fill('open');
-  await page.getByRole('option', { name: 'openai', exact: true }).click();
-  await form.getByRole('textbox', { name: 'At most, in USD' }).fill('1.000000001');
+  await until(async () => {
+    await form.getByRole('combobox', { name: 'Provider' }).fill('open');
+    await page.getByRole('option', { name: 'openai', exact: true }).click();
+    await form.getByRole('textbox', { name: 'At most, in USD' }).fill('1.000000001');
+    return form.getByRole('button', { name: 'Make the cap' }).isEnabled();
+  });
   await form.getByRole('button', { name: 'Make the cap' }).click();
   await page.getByText('100 of at most 100.').waitFor();
   expect((await capsOf(agent.id)).at(-1)).toMatchObject({ max_value: 1.000_000_001 });
