@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as groupGrants from '../../domain/people/group-grants';
 import * as issuers from '../../domain/people/issuers';
-import { withRetry } from '../../domain/sql';
+import { type Db, withRetry } from '../../domain/sql';
 import { isLoopback } from '../../domain/texts';
 import { isClosed } from '../../runtime/outgoing';
 import * as answers from '../answers/identity';
@@ -118,6 +118,7 @@ export const issuerRoutes = [
     input: changedIssuer,
     handler: update,
     is_recorded: true,
+    is_run_once: true,
     is_large: true,
     summary: 'Change what is given of an identity provider; what is bound stays bound.',
     answer: answers.issuer,
@@ -178,10 +179,16 @@ async function update(
   const changed = Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),
   );
-  // Locked, so that no secret comes beside an address that was asked for before there was one.
-  const before = await issuers.lock(ctx.db, named);
-  if (client_secret === undefined) requireSameOrigins(before, given);
-  return withSecret(ctx, await issuers.update(ctx.db, named, changed), client_secret);
+  const change = async (trx: Db) => {
+    // Locked, so that no secret comes beside an address that was asked for before there was one.
+    const before = await issuers.lock(trx, named);
+    if (client_secret === undefined) requireSameOrigins(before, given);
+    const issuer = await issuers.update(trx, named, changed);
+    return withSecret({ ...ctx, db: trx }, issuer, client_secret);
+  };
+  const changedTo = await withRetry(() => inName(ctx, change));
+  if (given.group_grants !== undefined) await takeBack(ctx, named);
+  return changedTo;
 }
 
 /** Where the client's secret goes, and who says that an answer from there is true. */
@@ -226,5 +233,10 @@ async function archive(ctx: Ctx, { id: named }: z.infer<typeof one>) {
   // Once it is out nobody is given anything, and what is left can be taken back step by step.
   if (!(await groupGrants.isUnfinished(ctx.db, named)))
     await withRetry(() => inName(ctx, (trx) => issuers.archive(trx, named)));
-  await groupGrants.takeBack(named, (step) => withRetry(() => inName(ctx, step)));
+  await takeBack(ctx, named);
+}
+
+/** Takes back what the issuer's groups gave and no longer give, step by step. */
+function takeBack(ctx: Ctx, issuer_id: string): Promise<void> {
+  return groupGrants.takeBack(issuer_id, (step) => withRetry(() => inName(ctx, step)));
 }

@@ -31,33 +31,56 @@ export async function applyGroups(
   { groups, ...person }: Subject & { groups: ReadonlySet<string> },
 ): Promise<void> {
   const grants = issuer.group_grants.filter(({ group }) => groups.has(group));
-  await applyTeams(trx, issuer, person, grants);
+  await apply(trx, issuer.id, person, grants);
+}
+
+type Given = Omit<GroupGrant, 'group'>;
+
+async function apply(
+  trx: Db,
+  issuer_id: string,
+  person: Subject,
+  grants: readonly Given[],
+): Promise<void> {
+  await applyTeams(trx, issuer_id, person, grants);
   const role = roles.find((one) => grants.some((grant) => grant.role === one));
-  await applyRole(trx, issuer, person, role);
+  await applyRole(trx, issuer_id, person, role);
 }
 
 /** So many people lose in one transaction what they were given: calls wait for its lock. */
 const STEP = 10;
 
-// Who has something of an issuer's groups. Of owners and members `applyRole` takes nothing.
+/** The condition that a grant of the issuer `i`, which nobody has removed, is like this. */
+const gives = (like: string) =>
+  `(i.archived_at is null and exists (select 1 from jsonb_array_elements(i.group_grants) as g where ${like}))`;
+
+// Who has something of an issuer's groups that no grant of it gives any more. Of owners and members
+// `applyRole` takes nothing.
 const holders = `select m.user_id from memberships m
   where m.granted_by = i.id and m.org_id = i.org_id and m.archived_at is null and m.role not in ('owner', 'member')
+    and not ${gives(`g ->> 'role' = m.role`)}
   union select q.user_id from team_members q join teams t on t.id = q.team_id
-  where q.granted_by = i.id and t.org_id = i.org_id`;
+  where q.granted_by = i.id and t.org_id = i.org_id
+    and not ${gives(`g ->> 'team_id' = q.team_id and (q.role = 'member' or g ->> 'team_role' = 'admin')`)}`;
 
-/** Removed issuers, of which somebody still has something. */
-const unfinished = `from identity_issuers i where i.archived_at is not null and exists (${holders})`;
+/** Issuers of which somebody still has something that they give no more. */
+const unfinished = `from identity_issuers i where exists (${holders})`;
 
 /** True for an issuer that was removed before all that its groups gave was taken back. */
 export async function isUnfinished(db: Db, issuer_id: string): Promise<boolean> {
-  return (
-    (await maybe(db, `select 1 ${unfinished} and i.id = :issuer_id`, { issuer_id })) !== undefined
+  const found = await maybe(
+    db,
+    `select 1 ${unfinished} and i.id = :issuer_id and i.archived_at is not null`,
+    { issuer_id },
   );
+  return found !== undefined;
 }
 
 /**
- * Takes back all that the groups of a removed issuer gave, with the keys that came of it: a few
- * people at a time, each time under the lock of the organization. `inStep` runs a transaction.
+ * Takes back what the groups of an issuer gave and no grant of it gives any more, all of it once it
+ * was removed, with the keys that came of it: a few people at a time, each time under the lock of
+ * the organization. What another group still gives ends at the next sign-in of whoever is not in
+ * it. `inStep` runs a transaction.
  */
 export async function takeBack(
   issuer_id: string,
@@ -70,7 +93,7 @@ export async function takeBack(
   }
 }
 
-/** The last of the people of one step, by id; null if there are none, or the issuer is back. */
+/** The last of the people of one step, by id; null if there are none. */
 async function takeBackSome(trx: Db, issuer_id: string, after: string): Promise<string | null> {
   const { org_id } = await one<{ org_id: string | null }>(
     trx,
@@ -79,28 +102,50 @@ async function takeBackSome(trx: Db, issuer_id: string, after: string): Promise<
   );
   if (org_id === null) return null;
   await lockOrganization(trx, org_id);
-  const removed = await maybe(
+  const { group_grants } = await one<{ group_grants: GroupGrant[] }>(
     trx,
-    'select 1 from identity_issuers where id = :issuer_id and archived_at is not null for share',
+    `select case when archived_at is null then group_grants else '[]' end as group_grants
+     from identity_issuers where id = :issuer_id for share`,
     { issuer_id },
   );
-  if (removed === undefined) return null;
   const people = await many<{ user_id: string }>(
     trx,
     `select h.user_id from identity_issuers i cross join lateral (${holders}) as h
      where i.id = :issuer_id and h.user_id > :after order by h.user_id limit :limit`,
     { issuer_id, after, limit: STEP },
   );
-  for (const { user_id } of people)
-    await applyGroups(
-      trx,
-      { id: issuer_id, group_grants: [] },
-      { org_id, user_id, subject: '', groups: new Set() },
-    );
+  for (const { user_id } of people) {
+    const person = { org_id, user_id, subject: '' };
+    await apply(trx, issuer_id, person, await stillGiven(trx, { issuer_id, group_grants }, person));
+  }
   return people.at(-1)?.user_id ?? null;
 }
 
-/** Goes on with what a removal left when its process ended; how many issuers those were. */
+/** What a person has of an issuer's groups, as far as some grant of it can still give that. */
+async function stillGiven(
+  trx: Db,
+  { issuer_id, group_grants }: { issuer_id: string; group_grants: readonly GroupGrant[] },
+  { org_id, user_id }: Subject,
+): Promise<Given[]> {
+  const held = await many<Given>(
+    trx,
+    `select null as team_id, null as team_role, m.role from memberships m
+     where m.org_id = :org_id and m.user_id = :user_id and m.granted_by = :issuer_id and m.archived_at is null
+     union all select q.team_id, q.role, null from team_members q join teams t on t.id = q.team_id
+     where t.org_id = :org_id and q.user_id = :user_id and q.granted_by = :issuer_id`,
+    { org_id, user_id, issuer_id },
+  );
+  return held.flatMap((has): Given[] => {
+    const alike = group_grants.filter(({ team_id, role }) =>
+      has.team_id === null ? role === has.role : team_id === has.team_id,
+    );
+    if (alike.length === 0) return [];
+    const leads = alike.some(({ team_role }) => team_role === 'admin');
+    return [has.team_role === 'admin' && !leads ? { ...has, team_role: 'member' } : has];
+  });
+}
+
+/** Goes on with what a change left when its process ended; how many issuers those were. */
 export async function takeBackLeft(db: Db): Promise<number> {
   const left = await many<{ id: string }>(db, `select i.id ${unfinished} limit 10`);
   for (const { id } of left)
@@ -117,9 +162,9 @@ export async function takeBackLeft(db: Db): Promise<number> {
 
 async function applyTeams(
   trx: Db,
-  { id: issuer_id }: Pick<Granting, 'id'>,
+  issuer_id: string,
   { subject, ...person }: Subject,
-  grants: readonly GroupGrant[],
+  grants: readonly Given[],
 ): Promise<void> {
   const wanted = new Map<string, 'member' | 'admin'>();
   for (const { team_id, team_role } of grants) {
@@ -141,7 +186,7 @@ async function applyTeams(
 
 async function applyRole(
   trx: Db,
-  { id: issuer_id }: Pick<Granting, 'id'>,
+  issuer_id: string,
   { subject, ...person }: Subject,
   wanted: Role | undefined,
 ): Promise<void> {

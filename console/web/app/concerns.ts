@@ -1,3 +1,9 @@
+/** What a call that ended has changed. */
+const SPENT = [
+  ...['/api/wallets', '/api/spend', '/api/requests', '/api/agents'],
+  ...['/api/budgets', '/api/keys', '/api/my-keys'],
+];
+
 /** Which screens read anew after an event, by the beginning of its type. */
 const concerns: readonly [begin: string, paths: string[]][] = [
   ['cost_ticket', ['/api/tickets', '/api/wallets', '/api/chat/tickets']],
@@ -8,7 +14,7 @@ const concerns: readonly [begin: string, paths: string[]][] = [
   ['key', ['/api/keys', '/api/my-keys']],
   ['provider_key', ['/api/provider-keys']],
   ['budget', ['/api/budgets', '/api/tickets']],
-  ['request', ['/api/wallets', '/api/spend', '/api/requests', '/api/agents']],
+  ['request', SPENT],
   ['gateway', ['/api/gateways']],
   ['export', ['/api/exports']],
   ['notice', ['/api/notice-destinations']],

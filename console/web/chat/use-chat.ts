@@ -89,15 +89,18 @@ export function useChat(speaker: Speaker) {
   const stop = () => {
     const came = breakOff();
     if (came === undefined) return;
-    if (came.content !== '') {
-      add({ ...came, ended: words.stopped });
-      return;
-    }
-    const { ticket } = latest.current;
-    if (ticket === null || came.request_id !== undefined)
+    if (came.content !== '') add({ ...came, ended: words.stopped });
+    else if (!leaveTicket(came))
       setProblem({ ...words.unanswered.stopped, call_id: came.request_id });
-    else change({ left: { ticket, question: questionOf(latest.current) } });
+  };
+
+  /** Takes back a message without an answer; true if its ticket stays, which has paid nothing. */
+  const leaveTicket = ({ request_id }: ChatMessage): boolean => {
+    const { ticket } = latest.current;
+    const stays = ticket !== null && request_id === undefined;
+    if (stays) change({ left: { ticket, question: questionOf(latest.current) } });
     giveBack();
+    return stays;
   };
 
   /** The same as the page is left: a message that waits for money goes on when it is back. */
@@ -160,8 +163,7 @@ export function useChat(speaker: Speaker) {
     },
     /** Notes what a call has cost whose answer did not say so. */
     price: (request_id: string, cost: Cost) => {
-      const priced = (one: ChatMessage) => (one.request_id === request_id ? { ...one, cost } : one);
-      change({ messages: latest.current.messages.map(priced) });
+      change({ messages: priced(latest.current.messages, request_id, cost) });
       void refresh('/api/wallets', '/api/chat/balance', '/api/spend');
     },
     /** Notes that the ticket of a message that was taken back had paid for it. */
@@ -171,12 +173,19 @@ export function useChat(speaker: Speaker) {
       void refresh('/api/wallets', '/api/chat/balance', '/api/spend');
     },
     stop,
+    /** Begins a conversation anew; a message that has no word of an answer goes into the field. */
     clear: () => {
-      breakOff();
+      const came = breakOff();
       setProblem(undefined);
-      change({ ...empty, model: latest.current.model });
+      if (came?.content === '') leaveTicket(came);
+      const { model, left } = latest.current;
+      change({ ...empty, model, left: came?.content === '' ? left : null });
     },
   };
+}
+
+function priced(messages: readonly ChatMessage[], request_id: string, cost: Cost): ChatMessage[] {
+  return messages.map((one) => (one.request_id === request_id ? { ...one, cost } : one));
 }
 
 /** The tab's conversation, and as it is by now, for what goes on while the page is drawn. */

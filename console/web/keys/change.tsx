@@ -49,10 +49,11 @@ export function RevokeDialog({ name, is_own, onClose }: Dialog & { is_own: boole
   );
 }
 
+const A_DAY = '86400';
 const overlaps = [
   { value: '0', label: 'at once' },
   { value: '3600', label: 'after an hour' },
-  { value: '86400', label: 'after a day' },
+  { value: A_DAY, label: 'after a day' },
   { value: '604800', label: 'after a week' },
 ];
 
@@ -63,7 +64,10 @@ export function RotateDialog({
   onClose,
   onMade,
 }: Dialog & { is_own: boolean; onMade: (made: NewKey) => void }) {
-  const [overlap, setOverlap] = useState<string | null>('86400');
+  const [overlap, setOverlap] = useState<string | null>(A_DAY);
+  // What was chosen for one key says nothing of the next.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: with each other key.
+  useEffect(() => setOverlap(A_DAY), [name]);
   const submit = async () => {
     if (name === undefined) return;
     const given = { names: { name }, body: { overlap_seconds: Number(overlap) } };

@@ -223,13 +223,13 @@ function TakeIn({ team, change }: { team: Team; change: (work: () => Promise<unk
         disabled={member === null}
         onClick={() => {
           if (member === null) return;
-          change(() =>
-            call('POST /api/organizations/:id/teams/:team_id/members', {
+          change(async () => {
+            await call('POST /api/organizations/:id/teams/:team_id/members', {
               names: { id, team_id: team.id },
               body: { user_id: member.id },
-            }),
-          );
-          setMember(null);
+            });
+            setMember(null);
+          });
         }}
       >
         Add member

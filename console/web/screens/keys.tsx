@@ -19,6 +19,8 @@ import { Page } from '../parts/page';
 import { Empty } from '../parts/states';
 import { may, useCurrency, useMe } from '../session/me';
 
+/** Who may not read events hears of no spending: the page looks by itself. */
+const LOOK_MS = 30_000;
 const sorts = ['-created_at', 'expires_at', 'name'] as const;
 const shape = {
   q: text,
@@ -126,10 +128,12 @@ function useKeys(filters: Filters[0], is_manager: boolean) {
   const page = { cursor: filters.cursor ?? 'first', per_page: 50 };
   const all = useQuery({
     ...reading('GET /api/keys', { query: { ...asked.all, ...page } }),
+    refetchInterval: LOOK_MS,
     enabled: is_manager,
   });
   const own = useQuery({
     ...reading('GET /api/my-keys', { query: { ...asked.own, ...page } }),
+    refetchInterval: LOOK_MS,
     enabled: !is_manager,
   });
   return is_manager ? all : (own as unknown as typeof all);

@@ -1,4 +1,5 @@
-import { Stack, Tabs, Text } from '@mantine/core';
+import { Group, Stack, Tabs, Text } from '@mantine/core';
+import { DayRange } from '../fields/day-range';
 import { LinkButton } from '../parts/link';
 import { Page } from '../parts/page';
 import { usePaymentFilters } from '../payments/filters';
@@ -71,6 +72,9 @@ function Platform() {
             Money that came in another amount or currency was not credited: it waits here for your
             decision.
           </Text>
+          <Group gap="xs" align="flex-end">
+            <DayRange days={filters} set={set} />
+          </Group>
           <AllPayments {...{ filters, set }} is_failed />
         </Tabs.Panel>
         <Tabs.Panel value="webhooks" pt="md">

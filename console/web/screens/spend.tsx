@@ -29,6 +29,8 @@ const RANKED = 50;
 const RANKED_MAX = 200;
 
 const count = new Intl.NumberFormat(locale);
+/** Who may not read events hears of no call: the page looks by itself. */
+const LOOK_MS = 30_000;
 
 /** What calls cost: when, and by whom or what; a click narrows. */
 export function Spend() {
@@ -42,6 +44,7 @@ export function Spend() {
   const asked = { ...period, ...narrowed };
   const ranking = useQuery({
     ...reading('GET /api/spend/top', { query: { ...asked, by, limit: RANKED } }),
+    refetchInterval: LOOK_MS,
     select: (top) => ({ ...top, has_more: false }),
   });
   const earlier = useQuery({
@@ -232,10 +235,15 @@ function Chart({
   onPick: (id: string) => void;
 }) {
   const measure = filters.measure ?? 'cost';
-  const sums = useQuery(reading('GET /api/spend', { query: { ...asked, interval } }));
-  const grouped = useQuery(
-    reading('GET /api/spend', { query: { ...asked, interval, ...groupedBy(asked, by) } }),
-  );
+  const sums = useQuery({
+    ...reading('GET /api/spend', { query: { ...asked, interval } }),
+    refetchInterval: LOOK_MS,
+  });
+  const grouped = useQuery({
+    ...reading('GET /api/spend', { query: { ...asked, interval, ...groupedBy(asked, by) } }),
+    refetchInterval: LOOK_MS,
+  });
+  // As often as the ranking of the page, whose query this is.
   const ranked = useQuery(
     reading('GET /api/spend/top', { query: { ...asked, by, limit: RANKED } }),
   );

@@ -48,7 +48,11 @@ export function Ticket() {
               Deny
             </Button>
             {missing > 0 && (
-              <LinkButton variant="default" to="/top-up" search={{ amount: String(missing) }}>
+              <LinkButton
+                variant="default"
+                to="/top-up"
+                search={{ amount: String(missing), target: 'organization' }}
+              >
                 Top up this much
               </LinkButton>
             )}

@@ -73,6 +73,9 @@ export function Tickets() {
   const navigate = useNavigate();
   const may_decide = (ticket: CostTicket) =>
     decides && !is_mine && (bills || is_approvable) && ticket.status === 'open';
+  /** A ticket that a dialog is about, as it is by now. */
+  const live = (ticket: CostTicket | undefined) =>
+    query.data?.tickets.find(({ id }) => id === ticket?.id) ?? ticket;
   const pick = (ticket: CostTicket) =>
     setChosen((before) => {
       const after = new Map(before);
@@ -132,7 +135,7 @@ export function Tickets() {
           ) : null
         }
       />
-      <ApproveDialog ticket={approving} onClose={() => setApproving(undefined)} />
+      <ApproveDialog ticket={live(approving)} onClose={() => setApproving(undefined)} />
       <DenyDialog ticket={denying} onClose={() => setDenying(undefined)} />
     </Page>
   );

@@ -21,7 +21,7 @@ import { wordsOf } from '../session/sign-in-forms';
 
 type Settings = Answer<'GET /api/payments/options'>;
 
-const shape = { amount: text, canceled: text };
+const shape = { amount: text, target: text, canceled: text };
 
 /** A page that the browser kept shows soon what was paid since. */
 const LOOK_MS = 5_000;
@@ -130,12 +130,16 @@ function Balance({ me }: { me: Me }) {
 function Checkout({ settings, me }: { settings: Settings; me: Me }) {
   const [filters] = useFilters(shape);
   const { currency, min_topup_amount: min, max_topup_amount: max } = settings;
+  const targets = targetsOf(settings, me);
+  const asked = targets.find(({ value }) => value === filters.target);
+  const is_other = filters.target !== undefined && asked === undefined;
   const [amount, setAmount] = useState<number | string>(() => {
     const offered = settings.allowed_topup_amounts;
-    return firstAmount(filters.amount, { min, max, offered, digits: inputDigits(currency) });
+    const limits = { min, max, offered, digits: inputDigits(currency) };
+    // An amount that another wallet lacks is not asked for.
+    return firstAmount(is_other ? undefined : filters.amount, limits);
   });
-  const targets = targetsOf(settings, me);
-  const [target, setTarget] = useState(targets[0]?.value ?? null);
+  const [target, setTarget] = useState((asked ?? targets[0])?.value ?? null);
   const [problem, setProblem] = useState<string>();
   const [is_busy, setBusy] = useState(false);
   const intent = useRef(newIntent());

@@ -61,9 +61,10 @@ export function Budgets({
   const is_manager = may(me, 'org:billing');
   const currency = useCurrency();
   const { q, owner_type, cursor = 'first' } = filters;
-  const query = useQuery(
-    reading('GET /api/budgets', { query: { q, owner_type, cursor, per_page: 50 } }),
-  );
+  const query = useQuery({
+    ...reading('GET /api/budgets', { query: { q, owner_type, cursor, per_page: 50 } }),
+    refetchInterval: 30_000,
+  });
   const read: ReadPart<Budget> = async (place = 'first') => {
     const page = { cursor: place, per_page: PART_ROWS };
     const answer = await call('GET /api/budgets', { query: { q, owner_type, ...page } });

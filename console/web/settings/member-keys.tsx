@@ -43,7 +43,8 @@ function Form({ id, rules }: { id: string; rules: Rules }) {
   const [change, setChange] = useState<Partial<Rules>>({});
   const [is_busy, setBusy] = useState(false);
   const now = { ...rules, ...change };
-  const [budget, setBudget] = useState<number | string>(rules.max_budget ?? '');
+  const [typed, setBudget] = useState<number | string>();
+  const budget = typed ?? rules.max_budget ?? '';
   const max_budget = typedNumber(budget) ?? null;
   const is_whole = max_budget !== null || String(budget).trim() === '';
   const is_changed = Object.keys(change).length > 0 || max_budget !== rules.max_budget;
@@ -59,6 +60,7 @@ function Form({ id, rules }: { id: string; rules: Rules }) {
         body: { ...others, ...change, ...changedIn({ max_budget }, rules) },
       });
       setChange({});
+      setBudget(undefined);
       await refresh('/api/member-keys');
       notifications.show({ message: 'The rule for keys of members is saved.' });
     });

@@ -7,7 +7,16 @@ import { State } from '../parts/badge';
 import { Loading } from '../parts/states';
 import { GatewayStart } from './gateway-start';
 import { type Step, StepForm } from './step-form';
-import { type Kind, originOf, type PlaceName, type Typed, targetOf, withTarget } from './target';
+import {
+  freeId,
+  idsOf,
+  type Kind,
+  originOf,
+  type PlaceName,
+  type Typed,
+  targetOf,
+  withTarget,
+} from './target';
 
 /** The third: where the gateways find the models. */
 export function TargetStep({ onDone }: Step) {
@@ -35,7 +44,7 @@ export function TargetStep({ onDone }: Step) {
       <TargetForm
         kinds={listed.kinds}
         first={first}
-        config={data?.config ?? null}
+        config={data?.config}
         has_own_file={has_own_file}
         is_running={data === undefined || running > 0}
         onDone={onDone}
@@ -69,18 +78,23 @@ function TargetForm({
 }: Step & {
   kinds: readonly Kind[];
   first: Kind;
-  config: Record<string, unknown> | null;
+  /** What the gateways are given; null if nothing is, undefined until it has been read. */
+  config: Record<string, unknown> | null | undefined;
   has_own_file: boolean;
   is_running: boolean;
 }) {
   const [typed, setTyped] = useState(() => startOf(first));
+  const [replaced, setReplaced] = useState<string>();
   const change = (part: Partial<Typed>) => setTyped((now) => ({ ...now, ...part }));
   const { kind, shape, place } = typed;
   const wire = kind.wires.find((one) => one.shape === shape);
   const target = targetOf(typed);
+  const alike = idsOf(config ?? null, kind);
+  const free = freeId(config ?? null, kind);
+  const id = replaced !== undefined && alike.includes(replaced) ? replaced : free;
   const submit = async (idempotency_key: string) => {
-    if (target === undefined) return;
-    const body = { config: withTarget(config, target), note: 'The first run' };
+    if (target === undefined || config === undefined) return;
+    const body = { config: withTarget(config, target, id), note: 'The first run' };
     await call('PUT /api/gateway-config', { body, idempotency_key });
     await refresh('/api/gateway');
   };
@@ -89,7 +103,7 @@ function TargetForm({
     <>
       <StepForm
         label="Give it to the gateways"
-        is_ready={target !== undefined}
+        is_ready={target !== undefined && config !== undefined}
         {...{ submit, onDone }}
       >
         <Text>
@@ -107,6 +121,18 @@ function TargetForm({
           searchable
           allowDeselect={false}
         />
+        {alike.length > 0 && (
+          <Select
+            label="The gateways have this kind already"
+            data={[
+              { value: free, label: `Add another one, ${free}` },
+              ...alike.map((one) => ({ value: one, label: `Replace ${one}` })),
+            ]}
+            value={id}
+            onChange={(value) => setReplaced(value ?? undefined)}
+            allowDeselect={false}
+          />
+        )}
         {kind.wires.length > 1 && (
           <Select
             label="It speaks like"
@@ -165,7 +191,12 @@ function TargetForm({
         <Allowed origin={originOf(typed)} variable={variable} />
       ) : (
         <GatewayStart
-          gateway={target && { config: withTarget(null, target), variable: variable || undefined }}
+          gateway={
+            target && {
+              config: withTarget(null, target, kind.kind),
+              variable: variable || undefined,
+            }
+          }
         />
       )}
     </>

@@ -40,7 +40,6 @@ export function targetOf({ kind, shape, provider, place, base_url, variable, mod
     (wire?.base_url === null && (base_url.trim() === '' || provider.trim() === ''));
   if (is_missing) return undefined;
   return {
-    id: kind.kind,
     kind: kind.kind,
     ...(kind.wires[0]?.shape === shape ? {} : { shape }),
     ...(provider.trim() === '' ? {} : { provider: provider.trim() }),
@@ -59,11 +58,33 @@ export function originOf({ kind, shape, place, base_url }: Typed): string | unde
   return URL.canParse(url) ? new URL(url).origin : undefined;
 }
 
-/** The configuration with one target more, or in place of one of the same id. */
-export function withTarget(config: Record<string, unknown> | null, target: { id: string }) {
-  const now = (config ?? { identity: { modes: ['gateway_key'] } }) as {
-    providers?: { targets?: { id: string }[] };
-  };
-  const others = (now.providers?.targets ?? []).filter(({ id }) => id !== target.id);
-  return { ...now, providers: { ...now.providers, targets: [...others, target] } };
+type Config = Record<string, unknown>;
+
+const listedIn = (config: Config | null) =>
+  (config as { providers?: { targets?: { id: string; kind?: string }[] } } | null)?.providers
+    ?.targets ?? [];
+
+/** The ids of a configuration's targets of a kind. */
+export function idsOf(config: Config | null, { kind }: { kind: string }): string[] {
+  return listedIn(config).flatMap((one) => (one.kind === kind ? [one.id] : []));
+}
+
+/** An id that no target of a configuration has: that of its kind, or `openai-2` and so on. */
+export function freeId(config: Config | null, { kind }: { kind: string }): string {
+  const taken = new Set(listedIn(config).map(({ id }) => id));
+  for (let n = 1; ; n += 1) {
+    const id = n === 1 ? kind : `${kind}-${n}`;
+    if (!taken.has(id)) return id;
+  }
+}
+
+/** The configuration with a target under an id: in place of the one that has it, or the last. */
+export function withTarget(config: Config | null, target: { kind: string }, id: string) {
+  const now: Config = config ?? { identity: { modes: ['gateway_key'] } };
+  const others = listedIn(config);
+  const named = { id, ...target };
+  const targets = others.some((one) => one.id === id)
+    ? others.map((one) => (one.id === id ? named : one))
+    : [...others, named];
+  return { ...now, providers: { ...(now.providers as object | undefined), targets } };
 }

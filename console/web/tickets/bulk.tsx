@@ -5,6 +5,7 @@ import { refresh } from '../api/queries';
 import { amountOf } from '../base/decimals';
 import { FormModal } from '../parts/form-modal';
 import { Money } from '../parts/money';
+import { PersonName } from '../parts/names';
 import { may, useMe } from '../session/me';
 import { useCredits } from '../session/rules';
 import { addedTogether } from './together';
@@ -124,6 +125,7 @@ function Outcomes({
   results: Results;
   chosen: ReadonlyMap<string, CostTicket>;
 }) {
+  const { user } = useMe();
   return (
     <List aria-label="What became of them">
       {results.map(({ ticket_id, ticket, error }) => {
@@ -131,6 +133,11 @@ function Outcomes({
         return (
           <List.Item key={ticket_id}>
             {asked_by}, {model}: {ticket ? ticket.status : error?.message}
+            {ticket?.decided_by && user && ticket.decided_by !== user.user_id && (
+              <>
+                , already by <PersonName id={ticket.decided_by} />
+              </>
+            )}
           </List.Item>
         );
       })}

@@ -97,7 +97,8 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
   const { is_moved_only } = useCredits();
   const shown = useLast(ticket);
   const [wallet_id, setWallet] = useState<string | null>(null);
-  const [amount, setAmount] = useState<number | string>('');
+  // Nothing is typed: the server takes what is missing as the ticket is approved.
+  const [amount, setAmount] = useState<number | string>();
   const [source, setSource] = useState<string | null>(null);
   const [note, setNote] = useState('');
   const { data: wallets } = useQuery({
@@ -109,8 +110,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
     if (ticket === undefined) return;
     const best = bestWallet(ticket, is_moved_only);
     setWallet(best?.wallet_id ?? null);
-    // To the last digit: a cent more would pay for another call.
-    setAmount(best?.shortfall ?? '');
+    setAmount(undefined);
     setSource(null);
     setNote('');
   }, [ticket?.id, is_moved_only]);
@@ -120,11 +120,13 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
   const is_blocked = choices.length === 0 && shown.wallets.length > 0;
   const is_short = (chosen?.shortfall ?? 0) > 0;
   const is_bank = chosen?.owner_type === 'organization';
-  const typed = typedNumber(amount);
+  // To the last digit: a cent more would pay for another call.
+  const prefilled = chosen?.shortfall ?? '';
+  const typed = typedNumber(amount ?? prefilled);
   const bank = wallets?.wallets[0];
   const submit = async (idempotency_key: string) => {
     const body = {
-      ...(is_short && typed !== undefined ? { amount: typed } : {}),
+      ...(is_short && amount !== undefined && typed !== undefined ? { amount: typed } : {}),
       ...(is_short && wallet_id ? { wallet_id } : {}),
       ...(is_short && source && !is_bank ? { from_wallet_id: source } : {}),
       ...(note === '' ? {} : { note }),
@@ -168,8 +170,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
             value={wallet_id}
             onChange={(value) => {
               setWallet(value);
-              const found = choices.find((one) => one.wallet_id === value);
-              if (found) setAmount(found.shortfall);
+              setAmount(undefined);
             }}
             allowDeselect={false}
           />
@@ -181,8 +182,8 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
             )}`}
             readOnly={is_exact}
             currency={shown.currency}
-            value={amount}
-            onChange={setAmount}
+            value={amount ?? prefilled}
+            onChange={(value) => String(value) !== String(prefilled) && setAmount(value)}
             data-autofocus
           />
           {bank && !is_bank && !is_moved_only && (

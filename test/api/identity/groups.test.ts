@@ -171,6 +171,48 @@ test('whoever is removed and taken in anew gets what their groups give', async (
   expect(await standing(user_id)).toEqual({ role: 'member', team: 'member' });
 });
 
+test('what no grant gives any more goes with the change of the issuer, and nothing else does', async () => {
+  const { api, platform, tenant, issuer_id } = world;
+  const path = `/v1/admin/issuers/${issuer_id}`;
+  const list = await api.call('get', '/v1/admin/issuers', { key: platform });
+  const { group_grants } = list.body.issuers.find((one: { id: string }) => one.id === issuer_id);
+  const put = async (grants: object[]) => {
+    const answer = await api.call('put', path, { key: platform, body: { group_grants: grants } });
+    expect(answer).toMatchObject({ status: 200, body: { group_grants: grants } });
+  };
+  const { user_id } = (await comeWith(randomUUID(), ['research-leads', 'finance'])).body;
+  const by_hand = await makePerson(api, tenant, 'billing_admin');
+  expect(await standing(user_id)).toEqual({ role: 'billing_admin', team: 'admin' });
+  const key = await makeKey(api.db, tenant.org_id, {
+    ...{ token_type: 'gateway', user_id, team_id: tenant.team_id },
+  });
+  const without = (...names: string[]) =>
+    group_grants.filter(({ group }: { group: string }) => !names.includes(group));
+  // Another name of a group takes nothing: whose group it is, is known at the next sign-in.
+  await put(
+    group_grants.map((one: { group: string }) =>
+      one.group === 'finance' ? { ...one, group: 'controlling' } : one,
+    ),
+  );
+  expect(await standing(user_id)).toEqual({ role: 'billing_admin', team: 'admin' });
+  await put(without('finance'));
+  expect(await standing(user_id)).toEqual({ role: 'member', team: 'admin' });
+  // A grant of the team is left, none of its lead.
+  await put(without('finance', 'research-leads'));
+  expect(await standing(user_id)).toEqual({ role: 'member', team: 'member' });
+  const verified = async () => {
+    const machine = await makeKey(api.db, null, { scopes: ['control_plane'] });
+    const path = '/v1/gateway/keys/verify';
+    return (await api.call('post', path, { key: machine, body: { key } })).status;
+  };
+  expect(await verified()).toBe(200);
+  await put([]);
+  expect(await standing(user_id)).toEqual({ role: 'member', team: null });
+  expect(await verified()).toBe(401);
+  expect(await standing(by_hand.user_id)).toEqual({ role: 'billing_admin', team: null });
+  await put(group_grants);
+});
+
 test('a group that no grant names gives nothing', async () => {
   const { user_id } = (await comeWith(randomUUID(), ['research-leads-of-old', 'Research'])).body;
   expect(await standing(user_id)).toEqual({ role: 'member', team: null });

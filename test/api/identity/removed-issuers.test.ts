@@ -26,7 +26,7 @@ async function givenToMany(count: number): Promise<string[]> {
   const at = { ids, issuer_id, org_id: tenant.org_id, team_id: tenant.team_id };
   await many(
     api.db,
-    `update memberships set role = 'admin', granted_by = :issuer_id where org_id = :org_id and user_id = any(:ids)`,
+    `update memberships set role = 'billing_admin', granted_by = :issuer_id where org_id = :org_id and user_id = any(:ids)`,
     at,
   );
   await many(

@@ -213,6 +213,7 @@ test('what is decided together is named with its amounts, and is no more than wh
   await outcomes.waitFor();
   for (const item of await outcomes.getByRole('listitem').all())
     expect(await item.textContent()).toContain(org.member.name);
+  await outcomes.getByText(`denied, already by owner of ${org.name}`).waitFor();
   expect(await Promise.all(calls)).toEqual([403, 403]);
   expect(complaints).toEqual([]);
   await context.close();

@@ -147,6 +147,30 @@ test('a message that is refused while it waits uses its ticket when it is sent a
   await context.close();
 });
 
+test('a new chat takes a message that waits along in its field, with its ticket', async () => {
+  const { page, context, complaints } = await visit(browser, { role: 'owner' });
+  await page.route('**/api/tickets/ticket_6', (route) =>
+    route.fulfill({ json: { id: 'ticket_6', status: 'open' } }),
+  );
+  await page.route(MESSAGES, async (route) => {
+    // With its ticket it waits.
+    if (route.request().postDataJSON().ticket_id === undefined)
+      await route.fulfill(held('ticket_6'));
+  });
+  await page.goto('/chat');
+  await say(page, 'A long question');
+  await page.getByText('Your message waits for money').waitFor();
+  await page.getByRole('button', { name: 'New chat' }).click();
+  await page.getByText('Ask something').waitFor();
+  const field = page.getByRole('textbox', { name: 'Message' });
+  expect(await field.inputValue()).toBe('A long question');
+  await page.getByText('Nothing was charged so far.').waitFor();
+  const [ticket_id] = await Promise.all([nextTicket(page), field.press('Enter')]);
+  expect(ticket_id).toBe('ticket_6');
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('a message whose session has ended brings the dialog that signs in again', async () => {
   const { page, context } = await visit(browser, { role: 'owner' });
   await page.goto('/chat');

@@ -107,6 +107,12 @@ test('an operator decides about money that came in another amount, and sees webh
   await page.goto('/payments?tab=failed');
   const row = page.getByRole('row', { name: /amount mismatch/ });
   await row.getByText('$7.00').waitFor();
+  // Days that another tab was given are seen here, and can be taken away.
+  await page.goto('/payments?tab=failed&before=2001-01-01');
+  await page.getByText('No payment has failed').waitFor();
+  expect(await page.getByLabel(/^Before/).inputValue()).not.toBe('');
+  await page.goto('/payments?tab=failed');
+  await row.getByText('$7.00').waitFor();
   await row.getByRole('button', { name: 'Decide' }).click();
   const dialog = page.getByRole('dialog');
   await dialog.getByText('Taken: $7.00.').waitFor();

@@ -115,6 +115,24 @@ test('who went back to a checkout that was left, and paid it, is not told that n
   await context.close();
 });
 
+test('an amount in the address is of the wallet that the address names, and of no other', async () => {
+  const org = await makeOrganization('Aimed', 1);
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  const pay = page.getByRole('button', { name: 'Pay $37.00' });
+  await page.goto('/top-up?amount=37&target=organization');
+  await pay.waitFor();
+  expect(await page.getByRole('combobox', { name: 'Into the wallet of' }).inputValue()).toBe(
+    org.name,
+  );
+  await page.goto('/top-up?amount=37&target=team+team_elsewhere');
+  await page.getByRole('button', { name: /^Pay \$/ }).waitFor();
+  expect(await pay.count()).toBe(0);
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('an amount in the address that nobody can pay leaves the page as it is', async () => {
   const org = await makeOrganization('Dreamers', 1);
   const { page, context, complaints } = await visit(browser, {
