@@ -124,17 +124,20 @@ export async function unbindAmong(
 }
 
 /**
- * Unbinds what a person bound, themselves or with a credential that they may hold. The subject by
- * which the caller themselves has signed in stays, and is the caller's from now on.
+ * Unbinds what a person bound, themselves or with a credential that they may hold: of their own
+ * subjects only with `with_own`. The subject by which the caller themselves has signed in stays, and
+ * is the caller's from now on.
  */
 export async function unbindThoseOf(
   trx: Db,
-  { org_id, user_id, caller_id }: Subject & { caller_id: string },
+  { caller_id, ...person }: Subject & { with_own: boolean; caller_id: string },
 ): Promise<Unbound[]> {
-  const at = { org_id, user_id, own: await signedInBy(trx, caller_id), caller_id };
+  const { org_id } = person;
+  const at = { ...person, own: await signedInBy(trx, caller_id), caller_id };
   const bound = await many<{ id: string; user_id: string }>(
     trx,
     `select i.id, i.user_id from identities i where i.org_id = :org_id and i.id is distinct from :own
+       and (:with_own or i.user_id <> :user_id)
        and (i.created_by = :user_id or array[i.created_by, i.created_with] && array(select keys_held_by_2(:org_id, :user_id, :own)))
      order by i.created_at, i.id`,
     at,

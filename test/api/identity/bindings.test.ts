@@ -60,6 +60,20 @@ test.each([
   expect((await me(other.key)).status).toBe(200);
 });
 
+test('an admin who becomes a member still signs in by what they bound to themselves, until they are removed', async () => {
+  const [admin] = await twoAdmins();
+  const own = await bind(admin.user_id, admin.key);
+  const { owner_key } = world.tenant;
+  const fallen = await change('put', admin.at, { role: 'member' }, owner_key);
+  expect(fallen).toMatchObject({ status: 200, body: { unbound_identities: [] } });
+  expect(await world.signInAs({ sub: own.sub })).toMatchObject({
+    status: 201,
+    body: { user_id: admin.user_id, scopes: [] },
+  });
+  expect((await change('delete', admin.at, {}, owner_key)).status).toBe(200);
+  expect((await world.signInAs({ sub: own.sub })).status).toBe(403);
+});
+
 test('what was made in a session by such a subject falls too, also once it is unbound', async () => {
   const [admin, other] = await twoAdmins();
   const evil = await bind(other.user_id, admin.key);
