@@ -6615,7 +6615,11 @@ create table payment_refunds (
   next_check_at timestamptz default clock_timestamp() + '00:01:00'::interval,
   checks integer not null default 0,
   -- When the provider was first asked for it.
-  asked_at timestamptz
+  asked_at timestamptz,
+  -- The operator who said how it ended; null if the provider did.
+  ended_by text,
+  -- Why, in the operator's words.
+  end_note text
 );
 create index payment_refunds_due on payment_refunds (next_check_at)
 where next_check_at is not null;
@@ -8432,6 +8436,10 @@ execute function record_step('export.deleted', 'id', 'status', 'expires_at');
 create trigger payment_refunds_changed after update of allow_negative on payment_refunds
 for each row when (old.allow_negative is distinct from new.allow_negative)
 execute function record_step('payment_refund.changed', 'id', 'status', 'allow_negative');
+
+create trigger payment_refunds_ended after update of ended_by on payment_refunds
+for each row when (old.ended_by is null and new.ended_by is not null)
+execute function record_step('payment_refund.ended', 'id', 'status', 'ended_by', 'end_note');
 
 create trigger payment_refunds_failed after update of status on payment_refunds
 for each row when (old.status <> 'failed' and new.status = 'failed')

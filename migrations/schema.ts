@@ -77,7 +77,7 @@ const sections: readonly { title: string; files: readonly string[] }[] = [
     ],
   },
   { title: 'Payments', files: ['0015', '0016', '0031', '0056'] },
-  { title: 'Refunds', files: ['0017', '0032', '0133', '0145'] },
+  { title: 'Refunds', files: ['0017', '0032', '0133', '0145', '0146'] },
   { title: 'Notices', files: ['0085', '0086', '0093', '0094', '0102', '0127'] },
   { title: 'Gateways', files: ['0018', '0066'] },
   { title: 'The proof', files: ['0007', '0083', '0128'] },

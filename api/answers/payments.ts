@@ -79,6 +79,8 @@ export const adminPaymentSession = paymentSession.extend({
       requested_by: id,
       provider_refund_id: id.nullable(),
       error_message: z.string().nullable(),
+      ended_by: id.nullable().describe('The operator who said how it ended.'),
+      end_note: z.string().nullable(),
       created_at: time,
     }),
   ),

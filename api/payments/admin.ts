@@ -33,9 +33,9 @@ const refund = z.strictObject({
 const resolution = z.strictObject({
   id,
   action: z
-    .enum(['credit', 'refund', 'close'])
+    .enum(['credit', 'refund', 'close', 'refund_succeeded', 'refund_failed'])
     .describe(
-      'credit: what was taken is credited. refund: it is sent back. close: it stays as it is; a payment that hangs while it is taken has failed.',
+      'credit: what was taken is credited. refund: it is sent back. close: it stays as it is; a payment that hangs while it is taken has failed. refund_succeeded, refund_failed: how a pending refund ended of which the provider says nothing more; failed, the wallet gets its money again.',
     ),
   amount: positiveAmount('amount')
     .optional()
@@ -80,7 +80,7 @@ export const paymentAdminRoutes = [
     input: resolution,
     handler: resolve,
     summary:
-      'Decide about money that came in another amount or currency, or close a payment that hangs.',
+      'Decide about money that came in another amount or currency, or end a payment or refund that hangs.',
     is_idempotent: true,
     answer: answers.adminPaymentSession,
   }),
@@ -165,6 +165,10 @@ async function decide(
   if (action === 'refund') {
     const wanted = { payment_session_id: session_id, reason: note, allow_negative: false };
     await sendBack(ctx, org_id, wanted);
+  } else if (action === 'refund_succeeded' || action === 'refund_failed') {
+    const status = action === 'refund_succeeded' ? 'succeeded' : 'failed';
+    const by = principal.user_id ?? principal.id;
+    await inName(ctx, (trx) => refunds.end(trx, session_id, { status, by, note }));
   } else
     await inName(ctx, (trx) =>
       operators.resolve(trx, {

@@ -29,6 +29,8 @@ interface AdminRefund {
   requested_by: string;
   provider_refund_id: string | null;
   error_message: string | null;
+  ended_by: string | null;
+  end_note: string | null;
   created_at: string;
 }
 
@@ -37,7 +39,7 @@ const adminColumns = `${sessionColumns}, s.captured_nanos as captured_amount_nan
   (select count(*)::int from jsonb_array_elements(s.disputes) as d where d ->> 'status' = 'open') as open_disputes,
   (select coalesce(jsonb_agg(jsonb_build_object('id', r.id, 'status', r.status, 'amount_nanos', r.amount_nanos::text, 'currency', r.currency,
     'reason', r.reason, 'requested_by', r.requested_by, 'provider_refund_id', r.provider_refund_id, 'error_message', r.error_message,
-    'created_at', iso_time(r.created_at)) order by r.created_at), '[]') from payment_refunds r where r.payment_session_id = s.id) as refunds`;
+    'ended_by', r.ended_by, 'end_note', r.end_note, 'created_at', iso_time(r.created_at)) order by r.created_at), '[]') from payment_refunds r where r.payment_session_id = s.id) as refunds`;
 
 export function getForAdmin(db: Db, id: string): Promise<AdminSession> {
   return one<AdminSession>(

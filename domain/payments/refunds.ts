@@ -143,6 +143,54 @@ export async function record(
   });
 }
 
+const NOT_PENDING = 'This payment has no refund of ours whose end is awaited.';
+const NOT_ASKED =
+  'This refund has not left the wallet yet. Wait until it has, or until the wallet does not cover it.';
+
+/**
+ * Says how a payment's pending refund ended, of which its provider says nothing more: failed, it
+ * gives the money back to the wallet. What the provider tells after all is followed, as a refund at
+ * its own site is. A repeat changes nothing. Throws 409 if none is pending.
+ */
+export async function end(
+  trx: Db,
+  payment_session_id: string,
+  given: { status: 'succeeded' | 'failed'; by: string; note: string },
+): Promise<void> {
+  const before = await lockClaims(trx, payment_session_id);
+  const newest = await maybe<{
+    id: string;
+    status: RefundStatus;
+    is_debited: boolean;
+    is_by_hand: boolean;
+  }>(
+    trx,
+    `select r.id, r.status, r.debited_at is not null as is_debited, r.ended_by is not null as is_by_hand
+     from payment_refunds r where r.payment_session_id = :payment_session_id order by r.created_at desc, r.id desc limit 1`,
+    { payment_session_id },
+  );
+  if (newest?.is_by_hand && newest.status === given.status) return;
+  if (newest?.status !== 'pending') throw new AppError('payment_state', NOT_PENDING);
+  if (!newest.is_debited) throw new AppError('payment_state', NOT_ASKED);
+  const { id } = newest;
+  const { status } = given;
+  if (status === 'failed')
+    // As the provider listed it last it still takes its money.
+    await many(
+      trx,
+      `update payment_sessions s set refunds = (select coalesce(jsonb_agg(c), '[]') from jsonb_array_elements(s.refunds) as c
+         where c ->> 'provider_refund_id' is distinct from r.provider_refund_id)
+       from payment_refunds r where r.id = :id and s.id = r.payment_session_id and r.provider_refund_id is not null`,
+      { id },
+    );
+  await many(trx, 'select from record_refund(:id, :status, null, null)', { id, status });
+  await many(trx, 'update payment_refunds set ended_by = :by, end_note = :note where id = :id', {
+    ...given,
+    id,
+  });
+  await tellDecided(trx, payment_session_id, before);
+}
+
 /** The members of a refund that its workflow needs. */
 export interface RefundProgress {
   status: RefundStatus;

@@ -125,8 +125,8 @@ export async function unbindAmong(
 
 /**
  * Unbinds what a person bound, themselves or with a credential that they may hold: of their own
- * subjects only with `with_own`. The subject by which the caller themselves has signed in stays, and
- * is the caller's from now on.
+ * subjects only with `with_own`. The subject by which the caller themselves has signed in stays,
+ * and is the caller's from now on.
  */
 export async function unbindThoseOf(
   trx: Db,

@@ -1,11 +1,16 @@
+import type { ProviderName } from '../../../domain/payments/currencies';
 import { one } from '../../../domain/sql';
 import type { Tenant } from '../../support/api';
 import {
   type Checkout,
+  confirm,
+  createCheckout,
   makeBuyer,
   openPaymentWorld,
   type PaymentWorld,
+  pay,
 } from '../../support/payments/world';
+import { until } from '../../support/until';
 
 // Money that goes back, over the real wires: our refunds, and what happens at the provider's own
 // site. A test file that imports this also gets its hooks.
@@ -37,4 +42,14 @@ export async function refundsAt({
   provider_session_token,
 }: Checkout): Promise<unknown[]> {
   return (await world.sandboxes[provider].order(provider_session_token)).refunds;
+}
+
+/** A top-up of 50 that is credited. */
+export async function completed(provider: ProviderName): Promise<Checkout> {
+  await world.use(provider);
+  const checkout = await createCheckout(world, tenant);
+  await pay(checkout);
+  // A busy Temporal may say that it was not in time.
+  await until(async () => (await confirm(world, tenant, checkout)).body.status === 'completed');
+  return checkout;
 }

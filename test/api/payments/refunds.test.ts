@@ -1,24 +1,9 @@
 import { providerNames } from '../../../domain/payments/currencies';
 import { many } from '../../../domain/sql';
 import { refusal } from '../../support/api';
-import {
-  type Checkout,
-  confirm,
-  createCheckout,
-  pay,
-  sessionOf,
-} from '../../support/payments/world';
+import { sessionOf } from '../../support/payments/world';
 import { until } from '../../support/until';
-import { balance, refund, refundsAt, tenant, world } from './refunding';
-
-async function completed(provider: (typeof providerNames)[number]): Promise<Checkout> {
-  await world.use(provider);
-  const checkout = await createCheckout(world, tenant);
-  await pay(checkout);
-  // A busy Temporal may say that it was not in time.
-  await until(async () => (await confirm(world, tenant, checkout)).body.status === 'completed');
-  return checkout;
-}
+import { balance, completed, refund, refundsAt, tenant, world } from './refunding';
 
 async function spend(nanos: bigint): Promise<void> {
   const { org_id, wallet_id } = tenant;
