@@ -32,7 +32,7 @@ const lines = ({ rows }: ReturnType<typeof payersOf>) =>
 test('of somebody in several teams with money each team is named, and what pays depends on the key', () => {
   const found = payersOf(personIn({ Blue: 30, Red: 0, Green: 5 }), balance);
   expect(lines(found)).toEqual([
-    ['You', 0, undefined],
+    ['Your wallet', 0, undefined],
     ['The team Blue', 30, 'for calls of its keys'],
     ['The team Red', 0, undefined],
     ['The team Green', 5, 'for calls of its keys'],
@@ -44,7 +44,9 @@ test('of somebody in several teams with money each team is named, and what pays 
 test('what a person has pays for every key, and the organization if no team has money', () => {
   const rich = payersOf(personIn({ Blue: 30, Red: 0 }), { ...balance, user_balance: 7 });
   expect(rich.payer).toEqual({ type: 'user', amount: 7 });
-  expect(rich.rows.filter(({ pays }) => pays !== undefined)).toMatchObject([{ words: 'You' }]);
+  expect(rich.rows.filter(({ pays }) => pays !== undefined)).toMatchObject([
+    { words: 'Your wallet' },
+  ]);
   const poor = payersOf(personIn({ Blue: 0, Red: -2 }), balance);
   expect(poor.payer).toEqual({ type: 'organization', amount: 100 });
   expect(poor.rows.filter(({ pays }) => pays !== undefined)).toMatchObject([
@@ -60,12 +62,12 @@ test('an only team is named, and somebody without one is told of none', () => {
     effective_wallet_owner_type: 'team',
   } as const;
   expect(lines(payersOf(personIn({ Blue: 30 }), of_team))).toEqual([
-    ['You', 0, undefined],
+    ['Your wallet', 0, undefined],
     ['The team Blue', 30, 'now'],
     ['The organization', 100, undefined],
   ]);
   expect(lines(payersOf(personIn({}), balance))).toEqual([
-    ['You', 0, undefined],
+    ['Your wallet', 0, undefined],
     ['The organization', 100, 'now'],
   ]);
 });

@@ -124,7 +124,7 @@ function columnsOf(currency: string): Column<Cap>[] {
     { title: 'On', cell: (cap) => <span className="wrap">{modelWords(cap)}</span> },
     { title: 'Counts', cell: ({ constraint_type }) => counts[constraint_type] },
     { title: 'Used', cell: (cap) => <Used cap={cap} currency={currency} /> },
-    { title: 'Begins anew', cell: ({ resets_at }) => <Time at={resets_at} /> },
+    { title: 'Resets', cell: ({ resets_at }) => <Time at={resets_at} /> },
     { title: 'Calls beyond it', cell: ({ enforcement_mode }) => beyond[enforcement_mode] },
   ];
 }

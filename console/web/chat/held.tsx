@@ -30,8 +30,8 @@ export function Held({ ticket, onStop }: { ticket: HeldTicket; onStop: () => voi
         <Money amount={ticket.estimated_cost} currency={ticket.currency} is_most />;{' '}
         <Money amount={missingInBank(ticket)} currency={ticket.currency} fw={700} is_most /> are
         missing in your organization's wallet. Whoever decides has been told. It is answered here as
-        soon as it is paid or approved. Its ticket ends{' '}
-        <Countdown until={ticket.expires_at} now_ms={serverNow} />
+        soon as it is paid or approved. Its ticket{' '}
+        <Countdown until={ticket.expires_at} now_ms={serverNow} verb="ends" />
       </Text>
       <Group mt="sm" gap="xs">
         <Loader size="xs" aria-label="Waiting" />
@@ -80,7 +80,7 @@ export function Left({
   const is_over = status === 'denied' || status === 'expired';
   if (is_over || Date.parse(ticket.expires_at) <= serverNow()) return null;
   return (
-    <Alert color="yellow" title="You do not wait any more" role="status">
+    <Alert color="yellow" title="You stopped waiting" role="status">
       <Text size="sm">
         Nothing was charged so far. The ticket of your message stays open until{' '}
         <Time at={ticket.expires_at} />: if somebody approves it, money is held for it until then,

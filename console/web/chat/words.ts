@@ -22,13 +22,13 @@ export function refusalWords(error: unknown): Said {
   switch (code) {
     case 'input_blocked':
       return {
-        title: 'Your organization does not let this message out',
-        words: `It holds something that a rule forbids${policy}. ${nothing_charged} Change it and send it again.`,
+        title: 'Your organization blocked this message',
+        words: `It contains something that a rule forbids${policy}. ${nothing_charged} Change it and send it again.`,
       };
     case 'output_blocked':
       return {
-        title: 'Your organization holds this answer back',
-        words: `It holds something that a rule forbids${policy}. The provider's work is charged. Ask in another way.`,
+        title: 'Your organization blocked this answer',
+        words: `It contains something that a rule forbids${policy}. The provider's work is charged. Ask in another way.`,
       };
     case 'model_not_allowed':
       return {
@@ -52,7 +52,7 @@ export function refusalWords(error: unknown): Said {
       };
     case 'ticket_owner_differs':
       return {
-        title: 'The ticket is of an earlier sign-in',
+        title: 'This ticket belongs to an earlier sign-in',
         words: `${nothing_charged} Send the message again: it asks for a new ticket.`,
       };
     case 'rate_limit_exceeded':
@@ -62,7 +62,7 @@ export function refusalWords(error: unknown): Said {
       };
     case 'living_keys_exceeded':
       return {
-        title: 'You have as many keys as you may',
+        title: 'You have reached your limit of keys',
         words:
           'The chat makes a key for you while you are signed in, and your organization lets you have no more of them. Revoke one that you do not use, and open the chat again.',
         way: { to: '/keys', label: 'To your keys' },

@@ -20,22 +20,22 @@ export const changes = {
     is_dangerous: true,
   },
   unsuspend: {
-    label: 'Let it go on',
-    about: 'Its keys and people are taken again.',
-    done: 'goes on',
+    label: 'Reactivate',
+    about: 'Its keys and people are let in again.',
+    done: 'is active again',
     is_dangerous: false,
   },
   archive: {
     label: 'Archive',
     about:
-      'It ends: its keys are revoked for good, its sessions end, and nobody reaches it. It must have no money, holds, tickets or payments left.',
+      'Its keys are revoked for good, its sessions end, and nobody can open it. It must have no money, holds, tickets or payments left.',
     done: 'is archived',
     is_dangerous: true,
   },
   unarchive: {
-    label: 'Take back its end',
-    about: 'Its people are there again; its keys stay revoked.',
-    done: 'is there again',
+    label: 'Restore',
+    about: 'Its people have access again; its keys stay revoked.',
+    done: 'is restored',
     is_dangerous: false,
   },
 } as const;
@@ -80,9 +80,7 @@ export function ChangeOrganization({
         <TextInput
           label={what === 'archive' ? `Type ${of.name} to go on` : fields[what]}
           description={
-            what === 'suspend'
-              ? 'Optional; it stands in this list and in the audit log.'
-              : undefined
+            what === 'suspend' ? 'Optional; shown in this list and in the audit log.' : undefined
           }
           value={typed}
           onChange={(event) => setTyped(event.currentTarget.value)}

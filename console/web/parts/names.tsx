@@ -21,7 +21,7 @@ export function Name({ id }: { id: string }) {
 /** A person by name, also one who has left. */
 export function PersonName({ id }: { id: string | null }) {
   const { user } = useMe();
-  if (id === null) return <span>nobody</span>;
+  if (id === null) return <span>none</span>;
   if (id === user?.user_id) return <span>{user.name} (you)</span>;
   if (id.startsWith('key_')) return <KeyName id={id} />;
   return id === 'rule' ? <span>a rule</span> : <Name id={id} />;

@@ -39,17 +39,27 @@ export function Time({ at }: { at: string | null | undefined }) {
  * How long until or since a moment, by the server's clock as far as it is known: a browser's may be
  * ten minutes wrong.
  */
-export function Countdown({ until, now_ms }: { until: string; now_ms: () => number }) {
+export function Countdown({
+  until,
+  now_ms,
+  verb,
+}: {
+  until: string;
+  now_ms: () => number;
+  /** What stands before the time that is left: `ends`. */
+  verb?: string;
+}) {
   const [, tick] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => tick((n) => n + 1), 1_000);
     return () => clearInterval(timer);
   }, []);
   const left_s = Math.round((Date.parse(until) - now_ms()) / 1_000);
-  if (left_s <= 0) return <span>over</span>;
+  if (left_s <= 0) return <span>expired</span>;
   const [unit, size] = steps.find(([, seconds]) => left_s >= seconds) ?? ['second', 1];
   return (
     <time dateTime={until} className="figures">
+      {verb && `${verb} `}
       {relative.format(Math.round(left_s / size), unit)}
     </time>
   );

@@ -51,7 +51,7 @@ function Active({ config }: { config: Config }) {
   return (
     <Select
       label="New payments go to"
-      placeholder="nobody: no top-ups"
+      placeholder="none: no top-ups"
       data={names.map((value) => ({ value, label: providerWords(value) }))}
       value={config.active_provider}
       onChange={(active_provider) => void act(() => save({ active_provider }))}

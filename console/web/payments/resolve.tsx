@@ -54,7 +54,7 @@ export function ResolveDialog({
       throw wordsOfRefusal(refusal, currency);
     }
     void refresh('/api/admin/payments', '/api/payments', '/api/wallets');
-    notifications.show({ message: 'It is decided.' });
+    notifications.show({ message: 'Decision saved.' });
     onClose();
   };
   return (

@@ -56,8 +56,8 @@ function stepsOf(payment: Payment & Partial<AdminPayment>, entries: readonly Ent
       at: payment.created_at,
       title: (
         <>
-          {payment.user_id ? <PersonName id={payment.user_id} /> : 'A key of nobody'} began a
-          checkout of <Money amount={payment.amount} currency={currency} />
+          {payment.user_id ? <PersonName id={payment.user_id} /> : 'A key without an owner'} started
+          a checkout of <Money amount={payment.amount} currency={currency} />
         </>
       ),
       detail: `at ${providerWords(payment.provider)}, in the ${payment.surface}`,

@@ -40,12 +40,12 @@ export function DoomedKeys({ of }: { of: KeysOf }) {
     found.flatMap(({ data }) => (data?.tokens ?? []).map((key) => [key.id, key] as const)),
   );
   const has_more = found.some(({ data }) => data?.has_more);
-  if (keys.size === 0) return <Text>No living key ends with this.</Text>;
-  const count = has_more ? `More than ${keys.size} keys end` : endWords(keys.size);
+  if (keys.size === 0) return <Text>No active key will be revoked.</Text>;
+  const count = has_more ? `More than ${keys.size} keys will be revoked` : endWords(keys.size);
   return (
     <Alert color="red" title={`${count} at once`}>
-      <Text size="sm">Programs that use them are refused from now on.</Text>
-      <List size="sm" aria-label="Keys that end">
+      <Text size="sm">Programs that use them will be refused.</Text>
+      <List size="sm" aria-label="Keys that will be revoked">
         {[...keys.values()].map(({ id, name, prefix }) => (
           <List.Item key={id} className="wrap">
             {name} <code>{prefix}…</code>
@@ -57,5 +57,5 @@ export function DoomedKeys({ of }: { of: KeysOf }) {
 }
 
 function endWords(count: number): string {
-  return count === 1 ? '1 key ends' : `${count} keys end`;
+  return count === 1 ? '1 key will be revoked' : `${count} keys will be revoked`;
 }

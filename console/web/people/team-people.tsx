@@ -87,7 +87,7 @@ export function TeamPeople({ team }: { team: Team }) {
         ]}
         cursor={cursor}
         onCursor={setCursor}
-        empty={<Empty title="Nobody is in this team" />}
+        empty={<Empty title="This team has no members" />}
         actions={
           is_manager || moves_money
             ? ({ user_id, role, name, given_left }) => (

@@ -26,7 +26,7 @@ const groups = [
   { group: 'changed', title: 'Changed', about: 'The catalog lists them otherwise by now.' },
   {
     group: 'asks',
-    title: 'Ask for a yes of their own',
+    title: 'Need your confirmation',
     about: 'Something makes their figures doubtful: tick those that are right.',
   },
   {
@@ -66,8 +66,11 @@ export function Groups({
           {...(is_plain[group] ? {} : { taken, onTake })}
         />
       ))}
-      <Names title="Known to no catalog by this very name" names={missing.map(missingWords)} />
-      <Names title="Imported before, and listed no more; they stay" names={gone} />
+      <Names
+        title="Not found in any catalog by this exact name"
+        names={missing.map(missingWords)}
+      />
+      <Names title="Imported before, no longer listed; kept as they are" names={gone} />
     </Stack>
   );
 }

@@ -19,7 +19,7 @@ export function Facts({ story }: { story: Story }) {
         ['Asked for', model === null ? undefined : `${provider} ${model}`],
         ['Served by', is_moved ? `${settled_provider} ${settled_model}` : undefined],
         [
-          'Might have gone to',
+          'Fallbacks',
           story.fallbacks?.map((one) => `${one.provider} ${one.model}`).join(', ') || undefined,
         ],
         ['Kind of call', story.family],

@@ -109,7 +109,7 @@ const columns: Column<ApprovalRule>[] = [
     cell: ({ team_id }) => (team_id ? <Name id={team_id} /> : <span>everybody</span>),
   },
   {
-    title: 'Up to, a call',
+    title: 'Limit per call',
     cell: ({ max_per_call, currency }) => <Money amount={max_per_call} currency={currency} />,
     is_number: true,
   },
@@ -120,7 +120,7 @@ const columns: Column<ApprovalRule>[] = [
       <span>{source === 'team' ? "the team's wallet" : 'the organization'}</span>
     ),
   },
-  { title: 'Begins anew', cell: ({ day_ends_at }) => <Time at={day_ends_at} /> },
+  { title: 'Resets', cell: ({ day_ends_at }) => <Time at={day_ends_at} /> },
 ];
 
 function Today({ rule }: { rule: ApprovalRule }) {

@@ -93,7 +93,7 @@ function Payer() {
             {payers.rows.map(({ id, words, amount, pays }) => (
               <List.Item key={id} fw={pays ? 700 : 400}>
                 {words}: <Money amount={amount} currency={data.currency} />
-                {pays && `, which pays ${pays}`}
+                {pays && ` (pays ${pays})`}
               </List.Item>
             ))}
           </List>
@@ -122,7 +122,7 @@ function Waiting({ me }: { me: Me }) {
       ) : (
         <Stack gap="xs" mt="xs" align="flex-start">
           <Text size="2rem" fw={700}>
-            {count === 0 ? 'Nobody' : count}
+            {count === 0 ? 'None' : count}
           </Text>
           <AppLink to="/tickets">See the tickets</AppLink>
         </Stack>
@@ -166,7 +166,7 @@ function Spent() {
   return (
     <Card withBorder component="section">
       <Title order={2} size="h4">
-        Spent {whoseWords(me)}in {DAYS} days
+        {whoseWords(me)}, last {DAYS} days
       </Title>
       {data === undefined ? (
         <LoadingRows />
@@ -190,10 +190,10 @@ function Spent() {
   );
 }
 
-/** Whose calls the figures are of that a person is shown. */
+/** Whose spend the figures are that a person is shown. */
 function whoseWords(me: Me): string {
-  if (may(me, 'org:billing')) return '';
-  return ledTeams(me).length > 0 ? 'by you and your teams ' : 'by your calls ';
+  if (may(me, 'org:billing')) return 'Spend';
+  return ledTeams(me).length > 0 ? "Your and your teams' spend" : 'Your spend';
 }
 
 const whose_wallet = { user: 'your wallet', organization: "the organization's wallet" } as const;

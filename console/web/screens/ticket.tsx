@@ -67,7 +67,7 @@ export function Ticket() {
       )}
       {data.status === 'open' && <BudgetAlerts ticket={data} />}
       {may_decide && !approves(me, data) && (
-        <Text>Only somebody with the right org:billing raises such a budget. You may deny.</Text>
+        <Text>Raising this budget needs the right org:billing. You may still deny the call.</Text>
       )}
       <Facts ticket={data} />
       <Shortfalls ticket={data} />
@@ -168,7 +168,7 @@ function closedBudgets({ status, budgets = [], currency }: CostTicket): [string,
   const lines = budgets.map(({ id, owner_type, window, limit, missing, raised }) => (
     <Text key={id}>
       of {ownerWords(owner_type)}, <Money amount={limit} currency={currency} />{' '}
-      {windowWords(window)}: {raised === undefined ? 'missed ' : 'raised by '}
+      {windowWords(window)}: {raised === undefined ? 'short by ' : 'raised by '}
       <Money amount={raised ?? missing} currency={currency} is_most />
     </Text>
   ));

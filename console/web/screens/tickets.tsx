@@ -118,7 +118,7 @@ export function Tickets() {
         onCursor={(cursor) => set({ cursor })}
         onOpen={({ id }) => void navigate({ to: `/tickets/${id}` })}
         empty={
-          <Empty title={status === 'open' ? 'Nobody waits' : 'No tickets'}>
+          <Empty title={status === 'open' ? 'No open tickets' : 'No tickets'}>
             When a call costs more than its wallet or budget has, it appears here within a second.
           </Empty>
         }
@@ -172,9 +172,7 @@ const columns: Column<CostTicket>[] = [
     title: 'Time',
     cell: ({ status, created_at, expires_at }) =>
       status === 'open' ? (
-        <span>
-          ends <Countdown until={expires_at} now_ms={serverNow} />
-        </span>
+        <Countdown until={expires_at} now_ms={serverNow} verb="ends" />
       ) : (
         <Time at={created_at} />
       ),

@@ -63,7 +63,7 @@ export function TopUpReturn() {
     return (
       <Page title="Top up">
         <Empty title="This payment is not one of yours">
-          Whoever has begun it sees it here. It is credited all the same.
+          Only the person who started it sees it here. It is credited all the same.
         </Empty>
       </Page>
     );

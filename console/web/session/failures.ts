@@ -11,11 +11,11 @@ const failures: Readonly<Record<string, string>> = {
   'permission_denied email':
     'A member has your e-mail address already. Ask an admin to invite that member: the invitation binds your account to them.',
   'permission_denied id_token':
-    'Your identity provider gives an e-mail address that is none. Have it corrected there, or ask an admin for an invitation.',
+    'Your identity provider sent an invalid e-mail address. Have it corrected there, or ask an admin for an invitation.',
   'permission_denied groups_claim':
     'You are in too many groups. Whoever runs your identity provider lets it send only those that matter here.',
   'permission_denied invitation':
-    'This invitation is not good for this sign-in: whoever made it may not invite this member any more, or its organization is another identity provider’s. Ask for a new one, or sign in by the other identity provider.',
+    'This invitation does not fit this sign-in: whoever made it may not invite this member any more, or its organization is another identity provider’s. Ask for a new one, or sign in by the other identity provider.',
   'already_exists invitation':
     'Your account signs in another member of the organization already, or this member has as many sign-ins as there may be. An admin unbinds one of them first.',
   'invalid_field invitation':
@@ -31,7 +31,7 @@ const failures: Readonly<Record<string, string>> = {
   'invalid_field code':
     'This identity provider is not set up for browsers: its token_url is missing. Ask an operator.',
   'not_found org_id': 'Your account is no member of the organization that you wanted to go to.',
-  not_found: 'This identity provider signs nobody in any more.',
+  not_found: 'This identity provider is no longer used for sign-ins.',
   org_required:
     'You are a member of several organizations. Ask an admin for the address of yours: /login?org= and its id.',
   organization_suspended: 'Your organization is suspended. Ask whoever runs this installation.',

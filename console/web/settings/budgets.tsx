@@ -40,7 +40,7 @@ const columns: Column<Budget>[] = [
     is_number: true,
   },
   {
-    title: 'Begins anew',
+    title: 'Resets',
     cell: ({ resets_at }) => (resets_at === null ? 'never' : <Time at={resets_at} />),
   },
   {

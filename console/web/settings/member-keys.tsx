@@ -78,7 +78,7 @@ function Form({ id, rules }: { id: string; rules: Rules }) {
         {now.enabled && (
           <>
             <NumberInput
-              label="Living keys of one person, at most"
+              label="Active keys per person, at most"
               value={now.max_keys}
               onChange={(value) => typeof value === 'number' && set({ max_keys: value })}
               min={1}
@@ -99,8 +99,8 @@ function Form({ id, rules }: { id: string; rules: Rules }) {
               />
             )}
             <NumberInput
-              label="Days that one key lives, at most"
-              description="Empty: it may live on."
+              label="Longest life of a key, in days"
+              description="Empty: no limit."
               value={now.max_days ?? ''}
               onChange={(value) => set({ max_days: typeof value === 'number' ? value : null })}
               min={1}

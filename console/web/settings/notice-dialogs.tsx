@@ -97,7 +97,7 @@ export function AddDestination({
         <Text size="sm">Addresses are added next; each confirms itself by a code.</Text>
       )}
       <MultiSelect
-        label="Told of"
+        label="Notifies about"
         placeholder={told.length === 0 ? 'everything' : ''}
         data={[...kinds]}
         value={told}

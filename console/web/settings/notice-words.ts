@@ -21,8 +21,8 @@ export const platformKinds: readonly { value: Kind; label: string }[] = [
   { value: 'gateway_config_rejected', label: 'a gateway refuses its configuration' },
   { value: 'gateway_silent', label: 'a gateway is silent' },
   { value: 'audit_broken', label: 'the audit finds a fault' },
-  { value: 'worker_missing', label: 'nobody polls a queue of the workers' },
-  { value: 'worker_behind', label: 'work of the workers waits' },
+  { value: 'worker_missing', label: 'no worker polls a queue' },
+  { value: 'worker_behind', label: 'tasks of the workers pile up' },
   { value: 'outbox_parked', label: 'messages to Temporal were given up' },
 ];
 

@@ -36,7 +36,7 @@ const columns: Column<Destination>[] = [
     },
   },
   {
-    title: 'Told of',
+    title: 'Notifies about',
     cell: ({ kinds, org_id }) => {
       const is_all = kindsOf(org_id).every(({ value }) => kinds.includes(value));
       return (
@@ -92,8 +92,9 @@ export function Notices({
         keyOf={({ id }) => id}
         columns={columns}
         empty={
-          <Empty title="Nobody is told">
-            A channel of Slack or Teams, a mail address or a webhook is told of tickets and money.
+          <Empty title="No destinations">
+            A Slack or Teams channel, mail addresses or a webhook can be notified of tickets and
+            money.
           </Empty>
         }
         actions={(one) => (
@@ -119,7 +120,7 @@ export function Notices({
         label="Delete"
         is_dangerous
       >
-        <Text>It is told nothing more, and what waits for it is given up.</Text>
+        <Text>It receives no more notices, and those still waiting for it are dropped.</Text>
       </FormModal>
     </Stack>
   );
@@ -153,7 +154,9 @@ function Acts({
         onClick={() =>
           change(async () => {
             await call('POST /api/notice-destinations/:id/test', { names: { id } });
-            notifications.show({ message: 'A test is on its way. The log says how it fares.' });
+            notifications.show({
+              message: 'A test message was sent. The log shows whether it arrives.',
+            });
           })
         }
       >
@@ -245,7 +248,7 @@ function Messages({
           { title: 'State', cell: ({ status }) => <State {...states[status]} /> },
           { title: 'Last try', cell: lastTry },
         ]}
-        empty={<Empty title="No message">What is sent stands here for 90 days.</Empty>}
+        empty={<Empty title="No message">Messages are listed here for 90 days.</Empty>}
         actions={({ id, status, kind }) =>
           status === 'waiting' || kind === 'confirmation' ? null : (
             <Button size="compact-sm" variant="default" onClick={() => void again(id)}>
@@ -290,7 +293,7 @@ function Pages({
   return (
     <Group justify="flex-end" gap="xs">
       <Button variant="default" size="xs" disabled={page === 1} onClick={() => onPage(page - 1)}>
-        Page before
+        Previous page
       </Button>
       <Button variant="default" size="xs" disabled={!has_more} onClick={() => onPage(page + 1)}>
         Next page

@@ -5,7 +5,7 @@ export const dimensions = {
   model: { filter: 'model', one: 'Model', none: 'no model' },
   provider: { filter: 'provider', one: 'Provider', none: 'no provider' },
   team: { filter: 'team_id', one: 'Team', none: 'no team' },
-  user: { filter: 'user_id', one: 'Person', none: 'nobody' },
+  user: { filter: 'user_id', one: 'Person', none: 'no person' },
   agent: { filter: 'agent_id', one: 'Agent', none: 'no agent' },
   key: { filter: 'key_id', one: 'Key', none: 'no key' },
   family: { filter: 'family', one: 'Kind of call', none: 'no kind' },

@@ -67,8 +67,8 @@ async function sayFaster({ status, decided_by }: CostTicket): Promise<void> {
   const verdict = status === 'denied' ? 'denied' : 'approved';
   const what = name ? `${name} has ${verdict} this call` : `This ticket is ${status}`;
   notifications.show({
-    title: 'Somebody was faster',
-    message: `${what} already. Nothing was changed by you.`,
+    title: 'Already decided',
+    message: `${what} already. Your decision changed nothing.`,
     autoClose: FASTER_MS,
   });
 }

@@ -57,7 +57,7 @@ export function RuleDialog({
       });
     else await call('POST /api/approval-rules', { body, idempotency_key });
     void refresh('/api/approval-rules');
-    notifications.show({ message: `The rule ${body.name} holds from now on.` });
+    notifications.show({ message: `The rule ${body.name} is active.` });
     onClose();
   };
   return (

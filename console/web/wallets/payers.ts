@@ -74,7 +74,11 @@ function singleOf(team: { team_id: string; name: string } | undefined, balance: 
   };
 }
 
-const person = ({ user_balance }: Balance) => ({ id: 'user', words: 'You', amount: user_balance });
+const person = ({ user_balance }: Balance) => ({
+  id: 'user',
+  words: 'Your wallet',
+  amount: user_balance,
+});
 const organization = ({ org_balance }: Balance) => ({
   id: 'organization',
   words: 'The organization',

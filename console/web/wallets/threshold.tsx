@@ -30,7 +30,7 @@ export function ThresholdButton({
     const low_balance_threshold = is_empty ? null : (amount ?? null);
     await call('PUT /api/wallets/:id', { names: { id }, body: { low_balance_threshold } });
     void refresh('/api/wallets');
-    notifications.show({ message: 'The wallet warns by this from now on.' });
+    notifications.show({ message: 'Low-balance alert saved.' });
     setOpen(false);
   };
   const of_all = threshold_of_all === undefined ? '' : ` ${moneyText(threshold_of_all, currency)}`;

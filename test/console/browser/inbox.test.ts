@@ -91,7 +91,7 @@ test('fifty calls that begin to wait appear by themselves, and are denied togeth
     access_key: org.keys.billing_admin,
   });
   await page.goto('/tickets');
-  await page.getByText('Nobody waits').waitFor();
+  await page.getByText('No open tickets').waitFor();
   let loads = 0;
   page.on('load', () => {
     loads += 1;
@@ -112,7 +112,7 @@ test('fifty calls that begin to wait appear by themselves, and are denied togeth
     .click();
   await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click();
   expect(new Set(await Promise.all(calls))).toEqual(new Set([403]));
-  await page.getByText('Nobody waits').waitFor();
+  await page.getByText('No open tickets').waitFor();
   expect(complaints).toEqual([]);
   await context.close();
 });
@@ -236,12 +236,14 @@ test('of two admins in two browsers the slower reads who was faster, and changes
   await deny(faster.page);
   expect(await call).toBe(403);
   await deny(slower.page);
-  const told = slower.page.getByRole('alert').filter({ hasText: 'Somebody was faster' });
+  const told = slower.page.getByRole('alert').filter({ hasText: 'Already decided' });
   await told
-    .getByText(`billing_admin of ${org.name} has denied this call already. Nothing was changed`)
+    .getByText(
+      `billing_admin of ${org.name} has denied this call already. Your decision changed nothing`,
+    )
     .waitFor();
   await picture(slower.page, 'tickets-faster');
-  await slower.page.getByText('Nobody waits').waitFor();
+  await slower.page.getByText('No open tickets').waitFor();
   expect([...faster.complaints, ...slower.complaints]).toEqual([]);
   await Promise.all([faster.context.close(), slower.context.close()]);
 });

@@ -83,7 +83,7 @@ describe('a waiting call is approved', () => {
     // The dialog has the focus, and Enter in a field sends it.
     await amount.press('Enter');
     expect((await held).status).toBe(200);
-    await page.getByText('Nobody waits').waitFor();
+    await page.getByText('No open tickets').waitFor();
     await context.close();
   });
 

@@ -112,13 +112,13 @@ test('an operator finds an organization, renames, suspends and archives it, and 
   await row.getByText(`${name} anew`).waitFor();
   await act('Suspend');
   await row.getByText('unpaid').waitFor();
-  await act('Let it go on');
+  await act('Reactivate');
   await row.getByText('active').waitFor();
   await act('Archive');
   await row.waitFor({ state: 'detached' });
   const found = `/organizations?q=${encodeURIComponent(name)}`;
   await page.goto(`${found}&status=archived`);
-  await act('Take back its end');
+  await act('Restore');
   await row.waitFor({ state: 'detached' });
   await page.goto(found);
   await row.getByText('active').waitFor();

@@ -23,7 +23,7 @@ test('an operator takes the prices of a seller over with one yes, and undoes it'
   await page.getByText('mistral', { exact: true }).click();
   await page.getByRole('heading', { name: /^New: \d+/ }).waitFor();
   // What the catalog is unsure of is taken by a tick alone.
-  const asks = page.getByRole('region', { name: 'Ask for a yes of their own' });
+  const asks = page.getByRole('region', { name: 'Need your confirmation' });
   await asks.getByText('No amount is listed: ticked, it costs nothing.').first().waitFor();
   const take = page.getByRole('button', { name: /^Take \d+ prices over$/ });
   const before = Number(/\d+/.exec((await take.textContent()) ?? '')?.[0]);

@@ -157,12 +157,12 @@ test('an admin lets members make keys, which opens the chat to them', async () =
   const { page, context, complaints } = await visit(browser, { access_key: org.keys.owner });
   await page.goto('/settings?tab=organization');
   await page.getByRole('switch', { name: 'Members make keys for themselves' }).press('Space');
-  await page.getByLabel('Living keys of one person, at most').fill('3');
+  await page.getByLabel('Active keys per person, at most').fill('3');
   await page.getByRole('button', { name: 'Save the rule' }).click();
   await page.getByText('The rule for keys of members is saved.').waitFor();
   await picture(page, 'settings-member-keys');
   await page.reload();
-  await page.getByLabel('Living keys of one person, at most').waitFor();
+  await page.getByLabel('Active keys per person, at most').waitFor();
   await member.page.goto('/chat');
   await member.page.getByLabel('Message').waitFor();
   await member.page.goto('/keys');

@@ -81,7 +81,7 @@ function Queues({ status: { workers } }: { status: Status }) {
             one.task_queue,
             one.name,
             one.pollers.length === 0 ? (
-              <State key="pollers" word="nobody" kind="bad" />
+              <State key="pollers" word="none" kind="bad" />
             ) : (
               one.pollers.map(({ identity }) => identity).join('; ')
             ),

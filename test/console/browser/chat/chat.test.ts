@@ -105,7 +105,7 @@ test('what a policy blocks is told in plain words, and stays in the field to be 
   const { page, context } = await visit(browser, { role: 'owner' });
   await page.goto('/chat');
   await say(page, 'Please svc verify: block this now');
-  await page.getByText('Your organization does not let this message out').waitFor();
+  await page.getByText('Your organization blocked this message').waitFor();
   const field = page.getByRole('textbox', { name: 'Message' });
   expect(await field.inputValue()).toBe('Please svc verify: block this now');
   await say(page, 'Something else');
@@ -130,7 +130,7 @@ test('a member who has as many keys as they may is told what to do, and goes to 
   await api(org.keys.member, 'POST', '/v1/me/keys', { name: 'the only one' });
   const { page, context } = await visit(browser, { access_key: org.keys.member });
   await page.goto('/chat');
-  await page.getByText('You have as many keys as you may').waitFor();
+  await page.getByText('You have reached your limit of keys').waitFor();
   await page.getByRole('link', { name: 'To your keys' }).click();
   await page.getByRole('row', { name: 'the only one' }).waitFor();
   await api(org.keys.member, 'DELETE', '/v1/me/keys/the%20only%20one');
@@ -176,11 +176,11 @@ describe('a message that no wallet covers', () => {
     await page.getByText('Your message waits for money').waitFor();
     const { ticket_id } = again.postDataJSON();
     await page.getByRole('button', { name: 'Do not wait' }).click();
-    await page.getByText('You do not wait any more').waitFor();
+    await page.getByText('You stopped waiting').waitFor();
     const link = page.getByRole('link', { name: 'See the ticket' });
     expect(await link.getAttribute('href')).toBe(`/tickets/${ticket_id}`);
     await page.reload();
-    await page.getByText('You do not wait any more').waitFor();
+    await page.getByText('You stopped waiting').waitFor();
     const field = page.getByRole('textbox', { name: 'Message' });
     expect(await field.inputValue()).toBe('Not now');
     await api(demo().keys.billing_admin, 'POST', `/v1/cost-tickets/${ticket_id}/approve`, {});
@@ -190,7 +190,7 @@ describe('a message that no wallet covers', () => {
     ]);
     expect(sent.postDataJSON().ticket_id).toBe(ticket_id);
     await answers(page).getByText('You said: Not now').waitFor();
-    expect(await page.getByText('You do not wait any more').count()).toBe(0);
+    expect(await page.getByText('You stopped waiting').count()).toBe(0);
     expect(complaints).toEqual([]);
     await context.close();
   });

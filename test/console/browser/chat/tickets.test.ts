@@ -71,7 +71,7 @@ test('a message that was paid just before it was stopped is charged, and sent ag
 
 test.each([
   ['ticket_redeemed', 'This message was asked already'],
-  ['ticket_owner_differs', 'The ticket is of an earlier sign-in'],
+  ['ticket_owner_differs', 'This ticket belongs to an earlier sign-in'],
 ])(
   'a ticket that is refused by %s is dropped, and the message is sent again without it',
   async (...given) => {
@@ -141,7 +141,7 @@ test('a message that is refused while it waits uses its ticket when it is sent a
   await page.goto('/chat');
   await say(page, 'Not for now');
   await page.getByText('You may not use this model').waitFor();
-  await page.getByText('You do not wait any more').waitFor();
+  await page.getByText('You stopped waiting').waitFor();
   const [ticket_id] = await Promise.all([nextTicket(page), say(page, 'Not for now')]);
   expect(ticket_id).toBe('ticket_5');
   await context.close();

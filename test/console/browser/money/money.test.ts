@@ -28,7 +28,7 @@ describe('a call that no wallet covers', () => {
   test('appears in the inbox by itself, is approved by two clicks, and is answered', async () => {
     const { page, context, complaints } = await visit(browser, { role: 'billing_admin' });
     await page.getByRole('link', { name: 'Tickets' }).first().click();
-    await page.getByText('Nobody waits').waitFor();
+    await page.getByText('No open tickets').waitFor();
     const held = call();
     await page.getByText('a call is waiting now').waitFor();
     await badge(page, 1).waitFor();
@@ -42,7 +42,7 @@ describe('a call that no wallet covers', () => {
     // What nobody typed is not sent: what is missing may be another sum by then.
     expect(sent.postDataJSON()).not.toHaveProperty('amount');
     expect((await held).status).toBe(200);
-    await page.getByText('Nobody waits').waitFor();
+    await page.getByText('No open tickets').waitFor();
     await badge(page, 1).waitFor({ state: 'detached' });
     expect(complaints).toEqual([]);
     await context.close();
@@ -118,7 +118,7 @@ describe('a call that no wallet covers', () => {
     await api(keys.billing_admin, 'POST', `/v1/cost-tickets/${id}/deny`, { reason: 'first' });
     expect((await held).status).toBe(403);
     await page.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
-    await page.getByText('Somebody was faster').waitFor();
+    await page.getByText('Already decided').waitFor();
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await context.close();
   });
@@ -209,7 +209,7 @@ test('a key is made, shown once, used, and revoked by its name', async () => {
 test('tabs of one browser share one stream of events', async () => {
   const { page, context } = await visit(browser, { role: 'billing_admin' });
   await page.goto('/tickets');
-  await page.getByText('Nobody waits').waitFor();
+  await page.getByText('No open tickets').waitFor();
   // Whoever has the lock reads the stream; both want it once both are there.
   const second = await context.newPage();
   const streams: Page[] = [];
@@ -217,7 +217,7 @@ test('tabs of one browser share one stream of events', async () => {
     if (request.url().endsWith('/api/events/stream')) streams.push(request.frame().page());
   });
   await second.goto('/tickets');
-  await second.getByText('Nobody waits').waitFor();
+  await second.getByText('No open tickets').waitFor();
   await drain();
   const held = call();
   // Both hear of it, one of them through the other.
@@ -236,7 +236,7 @@ test('tabs of one browser share one stream of events', async () => {
   expect(Number(await amount.inputValue())).toBe(tickets[0]?.shortfall);
   await second.getByRole('dialog').getByRole('button', { name: 'Approve' }).click();
   expect((await held).status).toBe(200);
-  await second.getByText('Nobody waits').waitFor();
+  await second.getByText('No open tickets').waitFor();
   expect(streams).toContain(second);
   await refill();
   await context.close();
