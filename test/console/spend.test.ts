@@ -1,4 +1,11 @@
-import { addDays, beginOf, dayIn, daysBetween, firstOfMonth } from '../../console/web/base/days';
+import {
+  addDays,
+  beginOf,
+  dayIn,
+  daysBetween,
+  firstOfMonth,
+  zoned,
+} from '../../console/web/base/days';
 import { amountOf, decimalText, nanosOf, sumText } from '../../console/web/base/decimals';
 import { intervalsOf, movedTo, periodOf, slotsOf } from '../../console/web/spend/period';
 import { type Bucket, barsOf } from '../../console/web/spend/series';
@@ -47,6 +54,21 @@ test.each([
   ['2011-12-30', 'Pacific/Apia', '2011-12-30T10:00:00.000Z'],
 ])('%s begins in %s at %s', (day, zone, begins) => {
   expect(beginOf(day, zone)).toBe(begins);
+});
+
+test('a zone that this runtime does not know is shown as UTC, and breaks nothing', () => {
+  const unknown = 'Antarctica/Yet_Unknown';
+  const at = '2026-11-29T23:30:00.000Z';
+  expect(dayIn(unknown, Date.parse(at))).toBe('2026-11-29');
+  expect(beginOf('2026-11-30', unknown)).toBe('2026-11-30T00:00:00.000Z');
+  expect(zoned(unknown, 'en', { timeStyle: 'long' }).format(Date.parse(at))).toBe(
+    '11:30:00 PM UTC',
+  );
+  const days = { from: '2026-11-01', to: '2026-12-01' };
+  const cut = { begins: at, ends: '2026-11-30T02:30:00.000Z', locale: 'en', starts: [] };
+  expect(slotsOf(days, 'hour', { ...cut, zone: unknown })).toEqual(
+    slotsOf(days, 'hour', { ...cut, zone: 'UTC' }),
+  );
 });
 
 const november = { from: '2026-11-01', to: '2026-12-01' };

@@ -4,18 +4,19 @@ import { useSyncExternalStore } from 'react';
 import { Refusal } from '../api/client';
 import { queries, refresh } from '../api/queries';
 import { isKnownZone } from '../base/days';
-import { timeText } from '../parts/time';
-import { useReportingZone, useZone } from '../session/me';
+import { Time } from '../parts/time';
+import { useReportingZone } from '../session/me';
 
 /** Says since when what is shown may be old, while something of it cannot be read anew. */
 export function NotFresh() {
-  const zone = useZone();
   const since = useSyncExternalStore(hear, oldest);
   if (since === undefined) return null;
   return (
     <Alert color="yellow" role="status" mb="sm" p="xs">
       <Group justify="space-between" gap="xs">
-        <Text size="sm">Not up to date since {timeText(new Date(since).toISOString(), zone)}</Text>
+        <Text size="sm">
+          Not up to date since <Time at={new Date(since).toISOString()} />
+        </Text>
         <Button size="compact-sm" variant="default" onClick={() => void refresh('/api/')}>
           Try again
         </Button>

@@ -2,9 +2,19 @@
 
 const DAY_MS = 86_400_000;
 
+/** How moments are written in a zone; in UTC, if this browser does not know the zone. */
+export function zoned(
+  zone: string,
+  language: string,
+  style: Omit<Intl.DateTimeFormatOptions, 'timeZone'>,
+): Intl.DateTimeFormat {
+  const timeZone = isKnownZone(zone) ? zone : 'UTC';
+  return new Intl.DateTimeFormat(language, { ...style, timeZone });
+}
+
 /** The day that it is in a zone at a moment. */
 export function dayIn(zone: string, at_ms: number): string {
-  return new Intl.DateTimeFormat('en-CA', { timeZone: zone }).format(at_ms);
+  return zoned(zone, 'en-CA', {}).format(at_ms);
 }
 
 /**
@@ -29,8 +39,8 @@ const clocks = new Map<string, Intl.DateTimeFormat>();
 function clockOf(zone: string): Intl.DateTimeFormat {
   const known = clocks.get(zone);
   if (known) return known;
-  const made = new Intl.DateTimeFormat('en-US', {
-    ...{ timeZone: zone, hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric' },
+  const made = zoned(zone, 'en-US', {
+    ...{ hourCycle: 'h23', year: 'numeric', month: 'numeric', day: 'numeric' },
     ...{ hour: 'numeric', minute: 'numeric', second: 'numeric' },
   });
   clocks.set(zone, made);

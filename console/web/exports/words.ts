@@ -1,6 +1,6 @@
 import type { Answer } from '../api/client';
 import { serverNow } from '../base/clock';
-import { addDays, dayIn } from '../base/days';
+import { addDays, dayIn, zoned } from '../base/days';
 import { locale } from '../base/locale';
 
 export type Export = Answer<'GET /api/exports'>['exports'][number];
@@ -53,7 +53,7 @@ export const count = new Intl.NumberFormat(locale);
 
 /** The first day and the last one, of the zone's calendar: `Nov 1 – Nov 30, 2026`. */
 export function periodText({ from, to }: { from: string; to: string }, zone: string): string {
-  const format = new Intl.DateTimeFormat(locale, { dateStyle: 'medium', timeZone: zone });
+  const format = zoned(zone, locale, { dateStyle: 'medium' });
   return format.formatRange(Date.parse(from), Date.parse(to) - 1);
 }
 

@@ -1,5 +1,6 @@
 import { Text, Tooltip } from '@mantine/core';
 import { useEffect, useState } from 'react';
+import { zoned } from '../base/days';
 import { locale } from '../base/locale';
 import { useZone } from '../session/me';
 
@@ -13,19 +14,15 @@ const steps = [
 
 /** A moment in the organization's zone: `Nov 30, 2026, 17:05`. */
 export function timeText(iso: string, zone: string): string {
-  const style = { dateStyle: 'medium', timeStyle: 'short', timeZone: zone } as const;
-  return new Intl.DateTimeFormat(locale, style).format(new Date(iso));
+  return zoned(zone, locale, { dateStyle: 'medium', timeStyle: 'short' }).format(new Date(iso));
 }
 
 /** A moment; its zone and seconds are one hover away. */
 export function Time({ at }: { at: string | null | undefined }) {
   const zone = useZone();
   if (!at) return <Text component="span">–</Text>;
-  const whole = new Intl.DateTimeFormat(locale, {
-    dateStyle: 'full',
-    timeStyle: 'long',
-    timeZone: zone,
-  }).format(new Date(at));
+  const style = { dateStyle: 'full', timeStyle: 'long' } as const;
+  const whole = zoned(zone, locale, style).format(new Date(at));
   return (
     <Tooltip label={`${whole} (${zone})`} events={{ hover: true, focus: true, touch: true }}>
       <time dateTime={at} className="nowrap">

@@ -45,7 +45,7 @@ export function DoomedKeys({ of }: { of: KeysOf }) {
   return (
     <Alert color="red" title={`${count} at once`}>
       <Text size="sm">Programs that use them will be refused.</Text>
-      <List size="sm" aria-label="Keys that will be revoked">
+      <List size="sm" aria-label="Keys to be revoked">
         {[...keys.values()].map(({ id, name, prefix }) => (
           <List.Item key={id} className="wrap">
             {name} <code>{prefix}…</code>

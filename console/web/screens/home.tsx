@@ -8,7 +8,7 @@ import { AppLink, LinkButton } from '../parts/link';
 import { Money } from '../parts/money';
 import { Page } from '../parts/page';
 import { Empty, Failure, LoadingRows } from '../parts/states';
-import { timeText } from '../parts/time';
+import { Time } from '../parts/time';
 import { decidesTickets, ledTeams, type Me, may, meQuery, useMe, useZone } from '../session/me';
 import { openTickets } from '../tickets/open-tickets';
 import { useBank } from '../wallets/bank';
@@ -223,8 +223,7 @@ function Lasts() {
   if (ends === undefined) return null;
   return (
     <Text>
-      At this pace {whose_wallet[payer]} lasts until about{' '}
-      {timeText(ends.toISOString(), data.time_zone)}.
+      At this pace {whose_wallet[payer]} lasts until about <Time at={ends.toISOString()} />.
     </Text>
   );
 }

@@ -93,8 +93,7 @@ export function Notices({
         columns={columns}
         empty={
           <Empty title="No destinations">
-            A Slack or Teams channel, mail addresses or a webhook can be notified of tickets and
-            money.
+            A Slack or Teams channel, mail or a webhook can be notified of tickets and money.
           </Empty>
         }
         actions={(one) => (
@@ -154,9 +153,7 @@ function Acts({
         onClick={() =>
           change(async () => {
             await call('POST /api/notice-destinations/:id/test', { names: { id } });
-            notifications.show({
-              message: 'A test message was sent. The log shows whether it arrives.',
-            });
+            notifications.show({ message: 'Test sent. The log shows whether it arrives.' });
           })
         }
       >

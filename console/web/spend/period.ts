@@ -1,5 +1,14 @@
 import { serverNow } from '../base/clock';
-import { addDays, beginOf, clockAt, dayIn, daysBetween, firstOfMonth, isDay } from '../base/days';
+import {
+  addDays,
+  beginOf,
+  clockAt,
+  dayIn,
+  daysBetween,
+  firstOfMonth,
+  isDay,
+  zoned,
+} from '../base/days';
 import type { Slot } from './series';
 
 export const presets = ['7d', '30d', '90d', 'this_month', 'last_month', 'custom'] as const;
@@ -124,8 +133,8 @@ export function slotsOf(
 ): Slot[] {
   const slots: Slot[] = [];
   if (interval === 'hour') {
-    const style = { ...day_style, hour: '2-digit', minute: '2-digit', timeZone: zone } as const;
-    const format = new Intl.DateTimeFormat(locale, { ...style, hourCycle: 'h23' });
+    const style = { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit' } as const;
+    const format = zoned(zone, locale, { ...style, hourCycle: 'h23' });
     const end = Math.min(Date.parse(ends), serverNow());
     const hours = new Set([...hoursOf(Date.parse(begins), end, zone), ...starts.map(Date.parse)]);
     for (const at of [...hours].sort((a, b) => a - b))

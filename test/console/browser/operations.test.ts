@@ -127,7 +127,7 @@ test('a gateway shows what it runs, and workers who polls; the ledger is proved 
   await page.getByRole('link', { name: 'Workers' }).click();
   await page.getByRole('table', { name: 'Queues' }).getByText('lifecycle').first().waitFor();
   await page.getByText('Nothing was given up').waitFor();
-  await page.getByRole('button', { name: 'Prove the ledger now' }).click();
+  await page.getByRole('button', { name: 'Audit the ledger now' }).click();
   await page.getByText('clean: everything adds up').waitFor();
   expect(complaints).toEqual([]);
   await context.close();

@@ -73,7 +73,7 @@ test('a member is taken in, invited, raised and removed, and is told which keys 
   const key = await keyOf({ user_id });
   await act('Remove');
   await form.getByText('1 key will be revoked at once').waitFor();
-  await form.getByRole('list', { name: 'Keys that will be revoked' }).getByText(key).waitFor();
+  await form.getByRole('list', { name: 'Keys to be revoked' }).getByText(key).waitFor();
   await form.getByRole('button', { name: 'Remove' }).click();
   await row.waitFor({ state: 'detached' });
   await page.getByText('1 key was revoked.').waitFor();

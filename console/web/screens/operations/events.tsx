@@ -1,6 +1,6 @@
 import { Button, Code, Group, Select, Stack, Text } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
-import { useLayoutEffect, useState } from 'react';
+import { Fragment, useLayoutEffect, useState } from 'react';
 import { type Answer, call, type Query } from '../../api/client';
 import { leave, reading } from '../../api/queries';
 import { PART_ROWS, type ReadPart } from '../../api/whole';
@@ -19,7 +19,7 @@ import { listed } from '../../parts/lists';
 import { Name } from '../../parts/names';
 import { Page } from '../../parts/page';
 import { Empty } from '../../parts/states';
-import { Time, timeText } from '../../parts/time';
+import { Time } from '../../parts/time';
 import { useMe, useZone } from '../../session/me';
 
 type Happened = Answer<'GET /api/events'>['events'][number];
@@ -229,15 +229,20 @@ const moment = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z$/;
 
 /** The first plain values of a payload. */
 function Short({ payload }: { payload: Record<string, unknown> }) {
-  const zone = useZone();
   const said = Object.entries(payload)
     .filter(([name, value]) => ['string', 'number'].includes(typeof value) && !name.endsWith('_id'))
-    .slice(0, 4)
-    .map(([name, value]) => {
-      const text = String(value);
-      return `${name.replaceAll('_', ' ')} ${moment.test(text) ? timeText(text, zone) : text}`;
-    });
-  return <span className="wrap">{said.join(', ')}</span>;
+    .slice(0, 4);
+  return (
+    <span className="wrap">
+      {said.map(([name, value], place) => (
+        <Fragment key={name}>
+          {place > 0 && ', '}
+          {name.replaceAll('_', ' ')}{' '}
+          {moment.test(String(value)) ? <Time at={String(value)} /> : String(value)}
+        </Fragment>
+      ))}
+    </span>
+  );
 }
 
 const csv = [

@@ -2,6 +2,7 @@ import { Alert, Button, Group, List, Table, Text, Title } from '@mantine/core';
 import { useQuery } from '@tanstack/react-query';
 import { type Answer, call } from '../../api/client';
 import { reading } from '../../api/queries';
+import { serverNow } from '../../base/clock';
 import { oneOf, useFilters } from '../../fields/filters';
 import { OnlyOperators } from '../../operations/only-operators';
 import { Outbox } from '../../operations/outbox';
@@ -165,7 +166,10 @@ function Plain({
 function Audit() {
   const { data, error, refetch, isFetching } = useQuery({
     queryKey: ['/api/audit'],
-    queryFn: ({ signal }) => call('GET /api/audit', { signal }),
+    queryFn: async ({ signal }) => {
+      const found = await call('GET /api/audit', { signal });
+      return { ...found, run_at: new Date(serverNow()).toISOString() };
+    },
     enabled: false,
   });
   return (
@@ -175,9 +179,14 @@ function Audit() {
       </Title>
       <Group my="xs">
         <Button loading={isFetching} onClick={() => void refetch()}>
-          Prove the ledger now
+          Audit the ledger now
         </Button>
         {data?.clean && <State word="clean: everything adds up" kind="good" />}
+        {data && (
+          <Text size="sm" c="dimmed">
+            Run at <Time at={data.run_at} />
+          </Text>
+        )}
       </Group>
       {error && <Failure error={error} />}
       {data && !data.clean && (

@@ -81,10 +81,7 @@ test('an agent is made, found, renamed, and archived with its keys', async () =>
   await makeKey('of another', other.id);
   await page.getByRole('button', { name: 'Archive' }).click();
   await form.getByText('1 key will be revoked at once').waitFor();
-  await form
-    .getByRole('list', { name: 'Keys that will be revoked' })
-    .getByText('of another')
-    .waitFor();
+  await form.getByRole('list', { name: 'Keys to be revoked' }).getByText('of another').waitFor();
   await form.getByRole('button', { name: 'Archive' }).click();
   await page.getByText('It is archived').waitFor();
   expect(await page.getByRole('button', { name: 'Rename' }).count()).toBe(0);
