@@ -23,7 +23,8 @@ function personIn(balances: Record<string, number>) {
     })),
   ];
   const here = { org_id: 'org_1', name: 'Acme', currency: 'USD', time_zone: 'UTC', teams };
-  return { org_id: 'org_1', memberships: [{ ...here, role: 'member' as const }], wallets };
+  const user = { user_id: 'user_1', name: 'Ada', email: null };
+  return { user, org_id: 'org_1', memberships: [{ ...here, role: 'member' as const }], wallets };
 }
 
 const lines = ({ rows }: ReturnType<typeof payersOf>) =>
@@ -76,4 +77,9 @@ test('teams whose balance is not told may pay too', () => {
   const many = personIn({ Blue: 0, Red: 0 });
   const found = payersOf({ ...many, wallets: many.wallets.slice(0, 2) }, balance);
   expect(found.payer).toBeUndefined();
+});
+
+test('an operator, who has no wallet, is shown none of their own', () => {
+  const operator = { user: null, org_id: null, memberships: [], wallets: [] };
+  expect(lines(payersOf(operator, balance))).toEqual([['The organization', 100, 'now']]);
 });

@@ -22,15 +22,17 @@ export interface Payers {
 
 /**
  * What pays for the viewer's calls, and in which order: their own wallet, that of the key's team,
- * the organization's. Of somebody in several teams each team has its own row.
+ * the organization's. Of somebody in several teams each team has its own row; an operator or a key
+ * without an owner has no wallet.
  * @param balance what pays without a team, where the only one counts
  */
 export function payersOf(
-  { org_id, memberships, wallets }: Pick<Me, 'org_id' | 'memberships' | 'wallets'>,
+  { user, org_id, memberships, wallets }: Pick<Me, 'user' | 'org_id' | 'memberships' | 'wallets'>,
   balance: Balance,
 ): Payers {
+  const person = user === null ? [] : [personOf(balance)];
   const teams = memberships.find((one) => one.org_id === org_id)?.teams ?? [];
-  if (teams.length < 2) return singleOf(teams[0], balance);
+  if (teams.length < 2) return singleOf(person, teams[0], balance);
   const known = teams.flatMap(({ team_id, name }) => {
     const found = wallets.find((one) => one.team_id === team_id);
     return found ? [{ team_id, name, amount: found.team_balance }] : [];
@@ -40,7 +42,7 @@ export function payersOf(
   const depends = !mine && (known.length < teams.length || known.some(({ amount }) => amount > 0));
   const others = depends ? 'for calls of other keys' : 'now';
   const rows = [
-    { ...person(balance), pays: mine ? 'now' : undefined },
+    ...person.map((one) => ({ ...one, pays: mine ? 'now' : undefined })),
     ...known.map(({ team_id, name, amount }) => ({
       id: team_id,
       words: `The team ${name}`,
@@ -56,7 +58,11 @@ export function payersOf(
   return { rows, payer };
 }
 
-function singleOf(team: { team_id: string; name: string } | undefined, balance: Balance): Payers {
+function singleOf(
+  person: readonly Omit<Payer, 'pays'>[],
+  team: { team_id: string; name: string } | undefined,
+  balance: Balance,
+): Payers {
   const type = balance.effective_wallet_owner_type;
   const of_team = team && {
     id: team.team_id,
@@ -66,7 +72,7 @@ function singleOf(team: { team_id: string; name: string } | undefined, balance: 
   const pays = (one: typeof type) => (type === one ? 'now' : undefined);
   return {
     rows: [
-      { ...person(balance), pays: pays('user') },
+      ...person.map((one) => ({ ...one, pays: pays('user') })),
       ...(of_team ? [{ ...of_team, pays: pays('team') }] : []),
       { ...organization(balance), pays: pays('organization') },
     ],
@@ -74,7 +80,7 @@ function singleOf(team: { team_id: string; name: string } | undefined, balance: 
   };
 }
 
-const person = ({ user_balance }: Balance) => ({
+const personOf = ({ user_balance }: Balance) => ({
   id: 'user',
   words: 'Your wallet',
   amount: user_balance,
