@@ -5,6 +5,9 @@ import { AppLink } from '../parts/link';
 import { exactText, Money } from '../parts/money';
 import { Name, PersonName } from '../parts/names';
 import { Time } from '../parts/time';
+import { statusWords } from '../tickets/words';
+import { entryWords, settlementWords } from '../wallets/entry-words';
+import { familyWords } from './family-words';
 import type { Story } from './words';
 
 /** Who called what, for whom and for what. */
@@ -22,7 +25,7 @@ export function Facts({ story }: { story: Story }) {
           'Fallbacks',
           story.fallbacks?.map((one) => `${one.provider} ${one.model}`).join(', ') || undefined,
         ],
-        ['Kind of call', story.family],
+        ['Kind of call', story.family && familyWords(story.family)],
         ['Person', story.user_id && <PersonName id={story.user_id} />],
         ['Team', story.team_id && <Name id={story.team_id} />],
         ['Agent', story.agent_id && <Name id={story.agent_id} />],
@@ -51,7 +54,7 @@ function Hold({ hold }: { hold: NonNullable<Story['hold']> }) {
 function TicketLine({ ticket }: { ticket: NonNullable<Story['cost_ticket']> }) {
   return (
     <>
-      <AppLink to={`/tickets/${ticket.id}`}>{ticket.status}</AppLink>
+      <AppLink to={`/tickets/${ticket.id}`}>{statusWords(ticket.status)}</AppLink>
       {ticket.decided_by && (
         <>
           {' by '}
@@ -62,12 +65,12 @@ function TicketLine({ ticket }: { ticket: NonNullable<Story['cost_ticket']> }) {
   );
 }
 
-const entries: Record<string, string> = {
-  hold: 'Held',
-  close: 'What was left went back',
-  late: 'Settled late',
-  excess: 'More than was held',
-};
+/** What an entry of a call did: the ledger's words, but for its hold and its usual end. */
+function whatOf(entry: Story['transactions'][number]): string {
+  if (entry.phase === 'hold') return 'Held';
+  if (entry.phase === 'close') return settlementWords(entry) ?? 'What was left went back';
+  return entryWords(entry);
+}
 
 /** The entries that the call made in the ledger. */
 export function Entries({ story }: { story: Story }) {
@@ -86,21 +89,21 @@ export function Entries({ story }: { story: Story }) {
           </Table.Tr>
         </Table.Thead>
         <Table.Tbody>
-          {story.transactions.map(({ id, created_at, phase, type, amount, balance_after }) => (
-            <Table.Tr key={id}>
+          {story.transactions.map((entry) => (
+            <Table.Tr key={entry.id}>
               <Table.Td data-title="When">
-                <Time at={created_at} />
+                <Time at={entry.created_at} />
               </Table.Td>
-              <Table.Td data-title="What">{entries[phase ?? ''] ?? type}</Table.Td>
+              <Table.Td data-title="What">{whatOf(entry)}</Table.Td>
               <Table.Td data-title="Amount" ta="right" className="figures">
-                {amount > 0 && '+'}
-                {exactText(amount, currency)}
+                {entry.amount > 0 && '+'}
+                {exactText(entry.amount, currency)}
               </Table.Td>
               <Table.Td data-title="Balance after" ta="right" className="figures">
-                <Money amount={balance_after} currency={currency} />
+                <Money amount={entry.balance_after} currency={currency} />
               </Table.Td>
               <Table.Td data-title="Entry">
-                <CopyId value={id} />
+                <CopyId value={entry.id} />
               </Table.Td>
             </Table.Tr>
           ))}

@@ -49,7 +49,7 @@ export interface Step {
 export function stepsOf(story: Story): Step[] {
   const steps: Step[] = [];
   const { cost_ticket: ticket, settlement } = story;
-  if (ticket) steps.push({ at: ticket.created_at, title: 'No wallet covered it', kind: 'waiting' });
+  if (ticket) steps.push({ at: ticket.created_at, title: causeOf(story), kind: 'waiting' });
   if (ticket?.decided_at)
     steps.push({
       at: ticket.decided_at,
@@ -77,6 +77,13 @@ export function stepsOf(story: Story): Step[] {
       kind: 'good',
     });
   return steps.sort((a, b) => Date.parse(a.at) - Date.parse(b.at));
+}
+
+/** Why a ticket was opened, which its event tells: calls that joined an open ticket have none. */
+function causeOf({ events }: Story): string {
+  const opened = events.find(({ type }) => type === 'cost_ticket.created');
+  if (opened === undefined) return 'It waited for a ticket';
+  return opened.payload.cause === 'budget' ? 'Its budget did not cover it' : 'No wallet covered it';
 }
 
 function eventWords(type: string, payload: Record<string, unknown>): Omit<Step, 'at'> {

@@ -24,7 +24,8 @@ import { movesMoneyOf, TeamPeople } from '../people/team-people';
 import type { Team } from '../people/words';
 import { may, PageOrg, useMe } from '../session/me';
 import { useThreshold } from '../session/rules';
-import { entryTypes, Ledger } from '../wallets/ledger';
+import { entryTypes } from '../wallets/entry-words';
+import { Ledger } from '../wallets/ledger';
 import { ThresholdButton } from '../wallets/threshold';
 import { standing } from '../wallets/words';
 

@@ -13,6 +13,11 @@ export const states = {
   expired: { word: 'expired', kind: 'neutral' },
 } as const;
 
+/** A state of a ticket in a word; one that is not known here as it is. */
+export function statusWords(status: string): string {
+  return Object.entries(states).find(([name]) => name === status)?.[1].word ?? status;
+}
+
 /** The state of a ticket in one word. */
 export function TicketState({ ticket }: { ticket: CostTicket }) {
   return <State {...states[ticket.status]} />;

@@ -14,25 +14,7 @@ import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
 import { useZone } from '../session/me';
 import { type Entry, ledgerCsv } from './csv';
-
-export const entryTypes = [
-  'credit',
-  'reservation',
-  'settlement',
-  'allocation_in',
-  'allocation_out',
-  'payment_credit',
-  'payment_refund',
-] as const;
-const words: Record<(typeof entryTypes)[number], string> = {
-  credit: 'Credited by hand',
-  reservation: 'Held for a call',
-  settlement: 'Call settled',
-  allocation_in: 'Received',
-  allocation_out: 'Given',
-  payment_credit: 'Top-up',
-  payment_refund: 'Refund',
-};
+import { entryTypes, entryWords, typeWords } from './entry-words';
 
 /** Which entries of a ledger. */
 export interface LedgerFilters extends Days {
@@ -76,7 +58,7 @@ export function Ledger({
         <Select
           label="Kind"
           placeholder="any"
-          data={entryTypes.map((value) => ({ value, label: words[value] }))}
+          data={entryTypes.map((value) => ({ value, label: typeWords[value] }))}
           value={type ?? null}
           onChange={(value) => set({ type: (value ?? undefined) as 'credit' | undefined })}
           clearable
@@ -163,7 +145,7 @@ function What({ entry }: { entry: Entry }) {
   const more = payment_session_id ? null : said;
   return (
     <span className="wrap">
-      {words[type]}
+      {entryWords(entry)}
       {counterpart && (
         <>
           {type === 'allocation_in' ? ' from ' : ' to '}
