@@ -14,6 +14,16 @@ import { providerWords } from './words';
 
 type Webhook = Answer<'GET /api/admin/payments/webhooks'>['webhooks'][number];
 
+const states: Record<Webhook['status'], string> = {
+  unmatched: 'no matching payment',
+  sent: 'processed',
+  ignored: 'not needed',
+};
+const choices = [
+  ...Object.entries(states).map(([value, label]) => ({ value, label })),
+  { value: 'all', label: 'all' },
+];
+
 /** What providers told of, and what became of it. */
 export function Webhooks({ filters, set }: ListProps) {
   const status = filters.news ?? 'unmatched';
@@ -33,11 +43,11 @@ export function Webhooks({ filters, set }: ListProps) {
       <Group gap="xs" align="flex-end" mb="sm">
         <Select
           label="State"
-          data={['unmatched', 'sent', 'ignored', 'all']}
+          data={choices}
           value={status}
           onChange={(news) => set({ news: news as 'unmatched' })}
           allowDeselect={false}
-          w={150}
+          w={200}
         />
         <CsvButton file="webhooks" read={read} columns={csv} />
       </Group>
@@ -63,7 +73,7 @@ const columns: Column<Webhook>[] = [
   { title: 'When', cell: ({ received_at }) => <Time at={received_at} /> },
   { title: 'From', cell: ({ provider }) => providerWords(provider) },
   { title: 'What', cell: ({ type }) => <span className="wrap">{type}</span> },
-  { title: 'State', cell: ({ status }) => status },
+  { title: 'State', cell: ({ status }) => states[status] ?? status },
   {
     title: 'Names',
     cell: ({ payment_session_id, named_session_id, order_id, capture_id }) => {

@@ -29,6 +29,13 @@ export interface AuditFilters extends Days {
   cursor?: string | undefined;
 }
 
+const actors: Record<ActorType, string> = {
+  user: 'a person',
+  key: 'a key',
+  platform: 'the platform',
+  system: 'a program',
+};
+
 /** A noun and what became of it, in words: `team_member.created` is "team member created". */
 const actionWords = (action: string) => action.replaceAll(/[._]/g, ' ');
 
@@ -148,7 +155,11 @@ function Person({ id, set }: { id: string | undefined; set: (change: AuditFilter
 
 function Actor({ change: { actor } }: { change: Change }) {
   if (actor.name !== null) return <span className="wrap">{actor.name}</span>;
-  return actor.id === null ? <span>{actor.type}</span> : <PersonName id={actor.id} />;
+  return actor.id === null ? (
+    <span>{actors[actor.type] ?? actor.type}</span>
+  ) : (
+    <PersonName id={actor.id} />
+  );
 }
 
 /** Where a thing without a name is shown. */
