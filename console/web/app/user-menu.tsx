@@ -1,7 +1,6 @@
 import { Button, Menu, useMantineColorScheme } from '@mantine/core';
-import { send } from '../api/client';
 import { act } from '../parts/act';
-import { leaveEverywhere } from '../session/leave';
+import { signOut } from '../session/leave';
 import type { Me } from '../session/me';
 
 const schemes = [
@@ -43,9 +42,4 @@ export function UserMenu({ me }: { me: Me }) {
       </Menu.Dropdown>
     </Menu>
   );
-}
-
-async function signOut(): Promise<void> {
-  await send('DELETE', '/api/session');
-  leaveEverywhere();
 }

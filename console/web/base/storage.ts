@@ -19,6 +19,25 @@ export function write(name: string, value: string | null): void {
   }
 }
 
+/** The same of this tab alone. */
+export function readTab(name: string): string | null {
+  try {
+    return sessionStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+/** The same for this tab alone. */
+export function writeTab(name: string, value: string | null): void {
+  try {
+    if (value === null) sessionStorage.removeItem(name);
+    else sessionStorage.setItem(name, value);
+  } catch {
+    // Then it is not kept.
+  }
+}
+
 /** Forgets what this tab has kept for itself: whoever leaves, leaves nothing to the next person. */
 export function forgetTab(): void {
   try {

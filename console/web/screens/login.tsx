@@ -10,6 +10,7 @@ import { UpgradeFirst } from '../parts/upgrade-first';
 import { ChooseOrganization } from '../session/choose-organization';
 import { failureWords } from '../session/failures';
 import { issuersQuery, SignInForms, wordsOf } from '../session/sign-in-forms';
+import { Unended } from '../session/unended';
 
 const shape = { next: text, org: text, failed: text, param: text, invited: text };
 
@@ -42,6 +43,7 @@ export function Login() {
             </Title>
             <Text c="dimmed">Budgets, tickets and spend of your AI calls.</Text>
           </div>
+          <Unended />
           {failed === 'org_required' && <ChooseOrganization />}
           {failed && failed !== 'org_required' && (
             <Alert color="red" role="alert" title="You are not signed in">

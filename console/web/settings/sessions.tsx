@@ -10,7 +10,7 @@ import { FormModal } from '../parts/form-modal';
 import { listed } from '../parts/lists';
 import { Empty } from '../parts/states';
 import { Time } from '../parts/time';
-import { leaveEverywhere } from '../session/leave';
+import { signOut } from '../session/leave';
 import { useMe } from '../session/me';
 
 type Session = Answer<'GET /api/sessions'>['sessions'][number];
@@ -100,6 +100,5 @@ async function signOutEverywhere(): Promise<void> {
   await send('DELETE', '/api/chat/key');
   await call('DELETE /api/sessions');
   // The session is over; this takes its cookie away.
-  await send('DELETE', '/api/session');
-  leaveEverywhere();
+  await signOut();
 }

@@ -81,6 +81,53 @@ test('signing out empties the other tabs of the browser too', async () => {
   await context.close();
 });
 
+test.each([
+  ['cannot be reached', 0],
+  ['fails', 503],
+])(
+  'signing out while the server %s leaves the page, says so, and is tried again once',
+  async (_, status) => {
+    const { page, context } = await visit(browser, { role: 'owner' });
+    const other = await context.newPage();
+    await other.goto('/wallets');
+    await other.getByRole('heading', { name: 'Wallets' }).waitFor();
+    const stolen = await context.cookies();
+    let tries = 0;
+    await page.route('**/api/session', (route) => {
+      if (route.request().method() !== 'DELETE') return route.continue();
+      tries += 1;
+      if (tries > 1) return route.continue();
+      return status === 0 ? route.abort('connectionrefused') : route.fulfill({ status, json: {} });
+    });
+    await page.getByRole('button', { name: 'Olivia Owner' }).click();
+    await page.getByRole('menuitem', { name: 'Sign out' }).click();
+    await Promise.all([page.waitForURL('**/login'), other.waitForURL('**/login')]);
+    const told = page.getByText('the session itself ends within an hour without use');
+    await told.waitFor();
+    await until(async () => (await context.cookies()).length === 0);
+    await context.addCookies(stolen);
+    expect(await ask(page, 'GET', '/api/me')).toBe(401);
+    await page.reload();
+    await page.getByLabel('Access key or one-time code').waitFor();
+    expect([await told.count(), tries]).toEqual([0, 2]);
+    await context.close();
+  },
+);
+
+test('a sign-out that the server refuses is told, and leaves the page as it is', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  await page.route('**/api/session', (route) => {
+    if (route.request().method() !== 'DELETE') return route.continue();
+    const error = { code: 'rate_limit_exceeded', message: 'Too many requests.' };
+    return route.fulfill({ status: 429, json: { error } });
+  });
+  await page.getByRole('button', { name: 'Olivia Owner' }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await page.getByText('Too many requests.').waitFor();
+  expect(new URL(page.url()).pathname).toBe('/');
+  await context.close();
+});
+
 test('an operator signs in by the platform key, chooses an organization, and leaves no key behind', async () => {
   const { page, context } = await visit(browser, { role: 'platform_admin' });
   await page.getByRole('button', { name: 'Choose an organization' }).click();
