@@ -1,10 +1,10 @@
 import type { Units, Usage } from '../../domain/ledger/calls';
-import { type Body, countOf, isObject, stringOf } from '../wire/values';
+import { type Body, isObject, stringOf } from '../wire/values';
 import { readForm } from './forms';
 import { type Input, newInput, wrong } from './input';
 import { addDelivered, type Measured, type Reader } from './reader';
 import { type ArrivingRequest, type ClientRequest, modelOf } from './request';
-import { nothing_used, withinTotals } from './usage';
+import { lengthOf, nothing_used, openaiUsage } from './usage';
 
 // Rather more than speech has, as settling gives back: of sound that goes in, and of words that
 // come out.
@@ -70,21 +70,30 @@ export function transcriptionUnits({ seconds }: Body): Units {
 }
 
 /**
- * How transcriptions are read: usage in tokens or in seconds, in JSON or in the last event; plain
- * texts have none.
+ * How transcriptions are read: usage in tokens, in seconds or in both, in JSON or in the last
+ * event; plain texts have none. OpenAI's streams tell `transcript.text.delta` and
+ * `transcript.text.done`, those of Mistral `transcription.text.delta` and `transcription.done`.
  */
 export const transcriptionReader: Reader = {
   readAnswer: readTranscript,
   readText: readPlain,
   usageOf: transcriptionUsage,
-  openStream: (found) => (event) => {
-    const type = stringOf(event.type);
-    if (type === 'transcript.text.delta') addDelivered(found, stringOf(event.delta));
-    else if (type === 'transcript.text.done') {
-      readTranscript(event, found);
-      found.is_done = true;
-    }
-    return false;
+  openStream(found) {
+    let has_deltas = false;
+    return (event) => {
+      const type = stringOf(event.type);
+      if (type === 'transcript.text.delta' || type === 'transcription.text.delta') {
+        has_deltas = true;
+        addDelivered(found, stringOf(event.delta) || stringOf(event.text));
+      } else if (type === 'transcript.text.segment' || type === 'transcription.segment') {
+        // Segments may repeat the words of the deltas.
+        if (!has_deltas) addDelivered(found, stringOf(event.text));
+      } else if (type === 'transcript.text.done' || type === 'transcription.done') {
+        readTranscript(event, found);
+        found.is_done = true;
+      }
+      return false;
+    };
   },
 };
 
@@ -127,22 +136,13 @@ function leastFor(text: string, ends_at: number): number {
   return Math.max(0, seconds - WINDOW_SECONDS);
 }
 
+/** Usage in seconds, in tokens, or in both, as Mistral tells it. */
 function transcriptionUsage(value: unknown): Usage | undefined {
-  if (!isObject(value)) return undefined;
-  if (value.type === 'duration') return duration(value.seconds);
-  const prompt_tokens = countOf(value.input_tokens);
-  const completion_tokens = countOf(value.output_tokens);
-  if (prompt_tokens + completion_tokens === 0) return undefined;
-  const details = isObject(value.input_token_details) ? value.input_token_details : {};
-  return withinTotals({
-    ...nothing_used,
-    prompt_tokens,
-    completion_tokens,
-    audio_input_tokens: countOf(details.audio_tokens),
-  });
+  if (isObject(value) && value.type === 'duration') return duration(value.seconds);
+  return openaiUsage(value);
 }
 
 function duration(value: unknown): Usage | undefined {
-  const seconds = Number(value);
-  return seconds > 0 && Number.isFinite(seconds) ? { ...nothing_used, seconds } : undefined;
+  const seconds = lengthOf(value);
+  return seconds > 0 ? { ...nothing_used, seconds } : undefined;
 }

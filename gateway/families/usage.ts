@@ -71,8 +71,11 @@ export function openaiUsage(value: unknown): Told | undefined {
   if (!isObject(value)) return undefined;
   const told = countsIn(value);
   const prompt = promptOf(told);
+  // Mistral tells the length of the sound that it heard beside the tokens, or alone.
+  const seconds = lengthOf(value.prompt_audio_seconds);
   if (prompt + told.completion + told.reasoning === 0) {
-    return told.total > 0 ? { ...nothing_used, total_tokens: told.total } : undefined;
+    if (told.total + seconds === 0) return undefined;
+    return withinTotals({ ...nothing_used, total_tokens: told.total, seconds });
   }
   const rest = Math.max(0, told.total - prompt - told.completion);
   // Reasoning may stand beside the output, or in the total alone. What else does is input: the
@@ -94,7 +97,14 @@ export function openaiUsage(value: unknown): Told | undefined {
     image_output_tokens: told.image_out,
     video_input_tokens: told.video_in,
     video_output_tokens: told.video_out,
+    seconds,
   });
+}
+
+/** A length in seconds, fractions included; 0 for what is none. */
+export function lengthOf(value: unknown): number {
+  const seconds = typeof value === 'number' || typeof value === 'string' ? Number(value) : 0;
+  return seconds > 0 && Number.isFinite(seconds) ? seconds : 0;
 }
 
 /** All input. Some providers count what they read from a cache, or wrote to it, beside it. */
@@ -163,6 +173,7 @@ export function withinTotals(usage: Told): Told {
     within.cache_write_1h_tokens = Math.min(cache_write_1h_tokens, uncached);
     uncached -= within.cache_write_1h_tokens;
   }
+  if (usage.seconds) within.seconds = usage.seconds;
   if (usage.total_tokens) within.total_tokens = usage.total_tokens;
   if (usage.rounds && usage.rounds > 1) within.rounds = usage.rounds;
   if (usage.uncapped_tokens) within.uncapped_tokens = usage.uncapped_tokens;

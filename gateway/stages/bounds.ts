@@ -14,6 +14,10 @@ const PROMPT_TOKENS = 10_000;
 const PICTURE_TOKENS = 40_000;
 // Some providers bill a sound as longer than it is, up to a length.
 const SECONDS_BILLED = 60;
+// A second of speech at the lowest rates that are in use.
+export const SOUND_BYTES_LEAST = 500;
+// The sound at an address, which no request shows: more than models listen to.
+const SECONDS_UNSEEN = 86_400;
 // Two readers of a file may differ about its length.
 const READING_SLACK = 1.1;
 // Far above what models write of a sound, or speak in a second.
@@ -112,11 +116,17 @@ function soundBound({ family, request, units }: Funded): number | undefined {
 }
 
 /** The told length of a sound, within the length that what was sent may have. */
-function secondsWithin({ units, family, request }: Funded, { seconds }: Told): number | undefined {
-  if (seconds === undefined || units === undefined) return seconds;
-  const sent = family.mostSeconds?.(request.body) ?? units.seconds;
+function secondsWithin(call: Funded, { seconds }: Told): number | undefined {
+  if (seconds === undefined) return undefined;
+  const { units, family, request } = call;
+  const sent = family.mostSeconds?.(request.body) ?? units?.seconds ?? secondsSent(call);
   const most = sent * READING_SLACK + SECONDS_BILLED;
   return Math.min(seconds, most);
+}
+
+/** How long the sounds of a conversation may be at most. */
+function secondsSent({ has_unseen_input, request }: Funded): number {
+  return has_unseen_input ? SECONDS_UNSEEN : request.raw.length / SOUND_BYTES_LEAST;
 }
 
 /** The price of what served, and whether the model may reason unseen. */

@@ -8,7 +8,7 @@ import { withFees } from '../families/fees';
 import { isAnswer, type Measured, type Told } from '../families/reader';
 import { nothing_used } from '../families/usage';
 import type { Candidate } from '../upstreams/target';
-import { bounded, priceOf } from './bounds';
+import { bounded, priceOf, SOUND_BYTES_LEAST } from './bounds';
 import { noteAnswered } from './other-models';
 import { noteCost } from './told-costs';
 
@@ -91,9 +91,6 @@ function sharesOf(usage: Told, { family, estimated_prompt_tokens }: Funded): Tol
   const prompt_tokens = family.has_output ? Math.min(estimated_prompt_tokens, total) : total;
   return { ...told, prompt_tokens, completion_tokens: total - prompt_tokens };
 }
-
-// A second of speech at the lowest rates that are in use.
-const SOUND_BYTES_LEAST = 500;
 
 /**
  * Adds the units that are priced besides tokens. The length of a sound counts only if the provider
