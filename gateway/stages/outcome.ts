@@ -1,4 +1,5 @@
 import type { Outcome, Usage } from '../../domain/ledger/calls';
+import { type Amount, amountOf } from '../../domain/ledger/price-lists';
 import type { Funded } from '../call/call';
 import type { Price } from '../control-plane/client';
 import { encodingOf } from '../counting/tokenizer';
@@ -70,8 +71,14 @@ async function tokensOf(
   if (usage && !measured.is_usage_partial && (usage.completion_tokens > 0 || is_silent)) {
     const is_whole = usage.prompt_tokens > 0 || usage.seconds !== undefined;
     if (!is_whole) usage.prompt_tokens = call.estimated_prompt_tokens;
-    const usage_source = is_whole && told === measured.usage ? 'upstream' : 'estimated';
-    return { outcome, usage: spoken(call, usage), usage_source };
+    const lacks_length = usage.seconds === undefined && (await isByLength(call, candidate));
+    const is_told = is_whole && !lacks_length && told === measured.usage;
+    const usage_source = is_told ? 'upstream' : 'estimated';
+    return {
+      outcome,
+      usage: spoken(call, usage, lacks_length ? measured : undefined),
+      usage_source,
+    };
   }
   const estimated = await estimatedCompletion(call, candidate, measured, audio_output_tokens);
   const counted = {
@@ -106,6 +113,22 @@ function spoken({ units, request, family }: Funded, usage: Usage, untold?: Measu
   const least = Math.min(untold.seconds_least, request.raw.length / SOUND_BYTES_LEAST);
   return { ...usage, characters, seconds: Math.max(seconds, least) };
 }
+
+/** True for a sound whose price is for its length alone: tokens that are told of it cost nothing. */
+async function isByLength(call: Funded, candidate: Candidate): Promise<boolean> {
+  if (call.units === undefined) return false;
+  const { price } = await priceOf(call, candidate);
+  if (price === undefined) return false;
+  const isPriced = (amount: Amount) => Number(amountOf(price, amount) ?? 0) > 0;
+  return isPriced('per_minute') && !by_tokens.some(isPriced);
+}
+
+const by_tokens = [
+  'input_per_1m',
+  'audio_input_per_1m',
+  'output_per_1m',
+  'audio_output_per_1m',
+] as const;
 
 /**
  * The completion that the hold was made for: as the reserve said, else what a control plane that

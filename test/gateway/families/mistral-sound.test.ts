@@ -120,6 +120,16 @@ test('without usage its stream is charged by what was sent and written, once', a
   }
 });
 
+test('tokens alone, of a model that is priced by its length alone, are charged for the length', async () => {
+  const told = {
+    usage: { type: 'tokens', input_tokens: 120, output_tokens: 6, total_tokens: 126 },
+  };
+  upstream.play([JSON.stringify({ text, ...told })], 'application/json');
+  expect((await transcribe('by-minute', false)).charge).toMatchObject({
+    ...{ usage_source: 'estimated', actual_cost_nanos: 12n * PER_SECOND },
+  });
+});
+
 test('a total alone beside the length counts for nothing where the length has the price', async () => {
   const told = { usage: { prompt_audio_seconds: 12, total_tokens: 419 } };
   upstream.play(streamed(told));
