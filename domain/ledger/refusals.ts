@@ -268,6 +268,7 @@ const nouns: Record<string, string> = {
   vector_store: 'vector store',
   container: 'container',
   audio: 'audio answer',
+  cached_content: 'cached content',
 };
 
 /**

@@ -33,7 +33,17 @@ export function chatInput(body: Body): Input {
   }
   // What the model has spoken before, which only the provider has.
   input.unseen += listOf(body.messages).filter(({ audio }) => isObject(audio)).length;
+  if (namesCache(body)) input.unseen += 1;
   return input;
+}
+
+/** True if it goes on from a cache at Google, whose content no request shows. */
+function namesCache(body: Body): boolean {
+  const { extra_body } = body;
+  const { google } = isObject(extra_body) ? extra_body : {};
+  return [body, extra_body, google]
+    .filter(isObject)
+    .some(({ cached_content, cachedContent }) => (cached_content ?? cachedContent) != null);
 }
 
 /** The parts of messages on OpenAI's wire that are more than text. */

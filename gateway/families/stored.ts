@@ -22,6 +22,8 @@ const kinds = new Map([
   ['file_ids', 'file'],
   ['vector_store_id', 'vector_store'],
   ['vector_store_ids', 'vector_store'],
+  // Google's, in `extra_body.google` on OpenAI's wire (ai.google.dev/gemini-api/docs/openai).
+  ['cached_content', 'cached_content'],
 ]);
 // Members that hold an object with the id.
 const holders = new Map([

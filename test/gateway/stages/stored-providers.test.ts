@@ -1,6 +1,6 @@
 import { blankPrice } from '../../../domain/ledger/pricing';
 import { many } from '../../../domain/sql';
-import { openWorld, post, type World } from '../../support/gateway';
+import { lastCharge, openWorld, post, type World } from '../../support/gateway';
 import { makePrice } from '../../support/ledger';
 import { until } from '../../support/until';
 import { openScripted, type Scripted } from '../../support/upstream';
@@ -127,3 +127,30 @@ test('where ids pass, nothing is asked, and an echo of a request binds nothing',
   const bound = await openTwo();
   expect((await ask({ previous_response_id: 'resp_pass' }, bound)).status).toBe(200);
 });
+
+test.each([
+  ['cached_content', { extra_body: { google: { cached_content: 'cachedContents/c' } } }],
+  ['cachedContent', { extra_body: { google: { cachedContent: 'cachedContents/c' } } }],
+  ['cachedContent', { cachedContent: 'cachedContents/c' }],
+])(
+  "a cache that is nobody's here (%s) reaches no provider, unless ids pass",
+  async (param, more) => {
+    const answer = { choices: [{ index: 0, message: { content: 'Hi' }, finish_reason: 'stop' }] };
+    const usage = { prompt_tokens: 500_000, completion_tokens: 2, total_tokens: 500_002 };
+    second.play([JSON.stringify({ ...answer, usage })], 'application/json');
+    third.play([], 'application/json');
+    const body = { model: 'shared', messages: [{ role: 'user', content: 'Hi' }], max_tokens: 9 };
+    const send = async (url: string) => {
+      const asked = await post(`${url}/v1/chat/completions`, world.key, { ...body, ...more });
+      return { status: asked.status, error: JSON.parse(asked.text).error };
+    };
+    const refused = await send(await openTwo());
+    expect(refused).toMatchObject({ status: 404, error: { code: 'stored_id_unknown', param } });
+    expect([...second.arrived, ...third.arrived]).toEqual([]);
+    // What it holds is no input that the request shows, and is charged.
+    expect((await send(await openTwo({ stored_ids: 'pass' }))).status).toBe(200);
+    const { actual_cost_nanos, held_nanos } = await lastCharge(world, world.org.org_id);
+    expect(actual_cost_nanos).toBe(500_002n * 1_000n);
+    expect(held_nanos).toBeGreaterThan(1_000n * 1_000n);
+  },
+);
