@@ -15,6 +15,8 @@ const WORD_TOKENS_PER_SECOND = 5;
 const CHARACTERS_PER_SECOND_MAX = 30;
 const WINDOW_SECONDS = 30;
 const cue = /^(?:\d+:)?\d\d:\d\d[.,]\d{3} --> (?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/;
+// Some providers hear these in the place of the file: Mistral `file_id` and `file_url`, Groq `url`.
+const elsewhere = /^(?:file[_-]?(?:id|url)|url)(?:\[\])?$/i;
 const formats = new Set(['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json']);
 
 /** Reads a form with a sound file; the file comes before the model as official clients send it. */
@@ -27,6 +29,9 @@ export async function readTranscription({
   const { fields, file, outgoing, parts } = await readForm(req, audio_limit_bytes, arrival);
   if (file.bytes.length === 0)
     throw wrong('file', '"file" is empty: send the sound that is to be written.');
+  const other = Object.keys(fields).find((name) => elsewhere.test(name));
+  if (other !== undefined)
+    throw wrong(other, `Leave "${other}" out: the sound that is written is the part "file".`);
   const { response_format = 'json', stream = 'false' } = fields;
   if (!formats.has(stringOf(response_format))) {
     throw wrong('response_format', `"response_format" must be one of ${[...formats].join(', ')}.`);

@@ -35,6 +35,13 @@ test.each<[string, Part[], number, string | null]>([
     422,
     'response_format',
   ],
+  ...['file_id', 'file_url', 'url', 'fileId', 'File_URL', 'url[]'].map(
+    (name): [string, Part[], number, string] => [
+      `a sound that lies elsewhere (${name})`,
+      [file, model, { name, value: 'https://x.example/long.mp3' }],
+      ...([422, name] as const),
+    ],
+  ),
   ['a stream that is neither', [file, model, { name: 'stream', value: '1' }], 422, 'stream'],
 ])('a form with %s is refused, and reaches nobody', async (_, parts, status, param) => {
   const refusal = await refusalOf(takeForm(encode(parts)));
