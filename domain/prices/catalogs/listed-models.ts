@@ -1,5 +1,5 @@
 import type { Metadata } from '../../ledger/price-lists';
-import { decimalText, shifted } from '../decimals';
+import { compared, decimalText, shifted } from '../decimals';
 import { namesOf } from '../sellers';
 import {
   type Catalog,
@@ -27,14 +27,25 @@ export interface RouterModel {
 
 const PER_MILLION = 6;
 
-// USD a token, and USD a call.
+// USD a token, and USD a call (openrouter.ai/docs/client-sdks/python/components/publicpricing).
 const router_tokens = {
   prompt: 'input_per_1m',
   completion: 'output_per_1m',
   input_cache_read: 'cached_input_per_1m',
   input_cache_write: 'cache_write_per_1m',
+  input_cache_write_1h: 'cache_write_1h_per_1m',
+  audio: 'audio_input_per_1m',
+  audio_output: 'audio_output_per_1m',
 } as const;
 const router_units = { request: 'per_request', web_search: 'per_web_search' } as const;
+// What a figure of tokens without a place is charged as.
+const router_stand_ins = {
+  internal_reasoning: 'completion',
+  input_audio_cache: 'input_cache_read',
+  image_token: 'prompt',
+} as const;
+// Every model has these; a zero of any other says that it has none such, not that they are free.
+const of_every_model = new Set(['prompt', 'completion']);
 
 /** Reads the answer of OpenRouter's `GET /api/v1/models`. */
 export function fromOpenRouter(
@@ -55,11 +66,10 @@ function routerListing(model: RouterModel): Listing {
     const of_units = ownOf(router_units, key);
     // -1 says that the price is found anew for each request.
     if (amount === undefined) listing.doubts.push(`${key} is no amount: ${shownValue(value)}`);
-    // A zero for tokens of a cache says that the model has none, not that they cost nothing.
-    else if (of_tokens !== undefined && (amount !== '0' || !/_cache_/.test(key)))
-      amounts[of_tokens] = shifted(amount, PER_MILLION);
-    else if (of_units !== undefined && amount !== '0') amounts[of_units] = amount;
-    else if (amount !== '0' && of_tokens === undefined) listing.lost.push(key);
+    else if (amount === '0' && !of_every_model.has(key)) continue;
+    else if (of_tokens !== undefined) amounts[of_tokens] = shifted(amount, PER_MILLION);
+    else if (of_units !== undefined) amounts[of_units] = amount;
+    else loseOf(key, amount, pricing, listing);
   }
   listing.metadata = {
     context_length,
@@ -69,6 +79,20 @@ function routerListing(model: RouterModel): Listing {
     supported_parameters: model.supported_parameters,
   } as Metadata;
   return listing;
+}
+
+/** A figure without a place is told of, and doubted unless as much is charged in its stead. */
+function loseOf(
+  key: string,
+  amount: string,
+  pricing: NonNullable<RouterModel['pricing']>,
+  { lost, doubts }: Listing,
+): void {
+  lost.push(key);
+  const stand_in = ownOf(router_stand_ins, key);
+  const instead = stand_in && (decimalText(pricing[stand_in]) ?? decimalText(pricing.prompt));
+  if (compared(amount, instead ?? '0') > 0)
+    doubts.push(`${key} (${amount}) has no place in a price, and would be charged less`);
 }
 
 interface DevModel {

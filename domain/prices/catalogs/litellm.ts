@@ -18,6 +18,7 @@ type Amount = keyof Listed;
 type Entry = Record<string, unknown>;
 
 const PER_MILLION = 6;
+const OF_SECONDS_OUT = 'output_cost_per_second';
 
 const per_million: Record<string, Amount> = {
   input_cost_per_token: 'input_per_1m',
@@ -101,6 +102,7 @@ function listingOf(model: string, entry: Entry): Listing {
     lost: [],
   };
   for (const [key, value] of Object.entries(entry)) readMember(key, value, listing);
+  readSpoken(entry, listing);
   for (const [key, stand_in] of Object.entries(stand_ins)) {
     const amount = decimalText(entry[key]);
     if (amount === undefined) continue;
@@ -115,7 +117,8 @@ function readMember(key: string, value: unknown, listing: Listing): void {
   const { price } = listing;
   if (key === 'off_peak_pricing') listing.doubts.push('its price depends on the time of day');
   if (!/cost|uplift/.test(key)) return;
-  if (/_batches$|^output_cost_per_second$/.test(key)) return;
+  // No call of a gateway is one of a batch.
+  if (key.endsWith('_batches') || key === OF_SECONDS_OUT) return;
   if (key === 'search_context_cost_per_query') {
     readSearches(value, listing);
     return;
@@ -140,6 +143,18 @@ function readMember(key: string, value: unknown, listing: Listing): void {
     if (!Object.hasOwn(stand_ins, key) && !/uplift|_above_12hr|_(ultrafast|decisions)/.test(key))
       listing.doubts.push(`${key} (${amount}) has no place in a price`);
   }
+}
+
+/**
+ * What a second that comes out costs. Models that write down sound list it beside the same second
+ * that goes in, which alone is charged; of others it is all that they cost.
+ */
+function readSpoken(entry: Entry, listing: Listing): void {
+  const amount = decimalText(entry[OF_SECONDS_OUT]);
+  if (amount === undefined || amount === '0') return;
+  if (compared(amount, decimalText(entry.input_cost_per_second) ?? '0') <= 0) return;
+  listing.lost.push(OF_SECONDS_OUT);
+  listing.doubts.push(`${OF_SECONDS_OUT} (${amount}) has no place in a price`);
 }
 
 /** False if the key is no amount of tokens that a price can say. */

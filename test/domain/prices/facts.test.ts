@@ -1,6 +1,6 @@
 import { readCatalog } from '../../../domain/prices/catalogs/read';
 import * as imports from '../../../domain/prices/imports';
-import { none, openPrices, usual } from './world';
+import { listing, none, openPrices, usual } from './world';
 
 const prices = openPrices();
 const { world } = prices;
@@ -57,6 +57,57 @@ test('an hour of a cache that would cost nothing asks, also where no shorter one
   });
   expect(rows.m?.doubts).toEqual(['cache_write_1h_per_1m is 0, and input_per_1m is 1']);
 });
+
+async function routerListing(pricing: object) {
+  const base = { prompt: '0.000003', completion: '0.000015' };
+  const text = JSON.stringify({ data: [{ id: 'a/m', pricing: { ...base, ...pricing } }] });
+  const catalog = await readCatalog(text, { name: 'made', dated: null });
+  return catalog.of('openrouter').get('a/m');
+}
+
+test('sound and writes for an hour are taken from the list of OpenRouter', async () => {
+  const told = { audio: '0.000032', audio_output: '0.000064', input_cache_write_1h: '0.000006' };
+  const found = await routerListing({ ...told, input_cache_write: '0.00000375', discount: 0 });
+  expect(found).toMatchObject({ lost: [], doubts: [] });
+  expect(found?.price.amounts).toEqual({
+    ...{ input_per_1m: '3', output_per_1m: '15', cache_write_per_1m: '3.75' },
+    ...{ cache_write_1h_per_1m: '6', audio_input_per_1m: '32', audio_output_per_1m: '64' },
+  });
+});
+
+test.each<[object, boolean]>([
+  [{ image: '0.0036' }, true],
+  [{ image_output: '0.04' }, true],
+  [{ internal_reasoning: '0.00002' }, true],
+  [{ internal_reasoning: '0.000015' }, false],
+  [{ input_audio_cache: '0.000004' }, true],
+  [{ input_audio_cache: '0.0000003', input_cache_read: '0.0000003' }, false],
+  [{ input_audio_cache: '0.000001', input_cache_read: '0.0000003' }, true],
+  [{ image_token: '0.000008' }, true],
+  [{ discount: 0.2 }, true],
+  [{ heard_of_by_nobody: '0.001' }, true],
+])(
+  'what a price cannot say of %j is lost, and asks where less would be charged',
+  async (told, asks) => {
+    const found = await routerListing(told);
+    expect(found?.lost).toHaveLength(1);
+    expect(found?.doubts).toEqual(asks ? [expect.stringMatching(/has no place in a price/)] : []);
+  },
+);
+
+test.each<[object, number]>([
+  [{ output_cost_per_second: 0.0001, input_cost_per_second: 0.0001 }, 0],
+  [{ output_cost_per_second: 0, input_cost_per_second: 0.0001 }, 0],
+  [{ output_cost_per_second: 0.00025 }, 1],
+  [{ output_cost_per_second: 0.00025, input_cost_per_second: 0.0001 }, 1],
+  [{ output_cost_per_second: 0.00025, input_cost_per_second: 'x' }, 2],
+])(
+  'seconds that come out, as in %j, ask unless those that go in cost as much',
+  async (told, count) => {
+    const catalog = await listing({ m: { ...usual, ...told } });
+    expect(catalog.of('openai').get('m')?.doubts).toHaveLength(count);
+  },
+);
 
 test('a zero that OpenRouter writes for a model without a cache leaves the price of its input', async () => {
   const pricing = { prompt: '0.000003', completion: '0.000015', input_cache_read: '0' };
