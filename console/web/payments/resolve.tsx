@@ -8,16 +8,35 @@ import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { Money } from '../parts/money';
 import { wordsOfRefusal } from './refusals';
-import { type AdminPayment, states } from './words';
+import { type AdminPayment, isRefundHanging, states } from './words';
 
 const actions = {
   credit: 'credit what was taken',
   refund: 'send it back to the buyer',
   close: 'leave it as it is',
+  refund_succeeded: 'the refund was made: the buyer has the money',
+  refund_failed: 'the refund was not made: give the wallet its money again',
 } as const;
 type Action = keyof typeof actions;
 
-/** Decides about money that came in another amount or currency, or ends a payment that hangs. */
+/** What can be decided about a payment, in words. */
+function choicesOf(payment: AdminPayment): { value: Action; label: string }[] {
+  if (isRefundHanging(payment))
+    return (['refund_succeeded', 'refund_failed'] as const).map((value) => ({
+      value,
+      label: actions[value],
+    }));
+  if (payment.status !== 'failed') return [{ value: 'close', label: 'end it: it has failed' }];
+  return (['credit', 'refund', 'close'] as const).map((value) => ({
+    value,
+    label: actions[value],
+  }));
+}
+
+/**
+ * Decides about money that came in another amount or currency, or ends a payment or a refund that
+ * hangs.
+ */
 export function ResolveDialog({
   payment,
   onClose,
@@ -38,7 +57,6 @@ export function ResolveDialog({
   }, [id]);
   if (payment === undefined) return null;
   const { status, currency, captured_amount, captured_currency } = payment;
-  const hangs = status !== 'failed';
   const needs_amount = action === 'credit' && captured_currency !== currency;
   const submit = async (idempotency_key: string) => {
     if (action === undefined) return;
@@ -80,14 +98,14 @@ export function ResolveDialog({
           </>
         )}
       </Text>
+      {isRefundHanging(payment) && (
+        <Text size="sm">
+          Look the refund up at the provider first. If it is made after all, the wallet follows.
+        </Text>
+      )}
       <Select
         label="What is to happen"
-        data={(Object.keys(actions) as Action[])
-          .filter((one) => !hangs || one === 'close')
-          .map((value) => ({
-            value,
-            label: hangs ? 'end it: it has failed' : actions[value],
-          }))}
+        data={choicesOf(payment)}
         value={action ?? null}
         onChange={(value) => setAction((value as Action | null) ?? undefined)}
         data-autofocus

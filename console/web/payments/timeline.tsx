@@ -131,6 +131,8 @@ function refundStep({
   requested_by,
   status,
   error_message,
+  ended_by,
+  end_note,
 }: AdminPayment['refunds'][number]): Step {
   return {
     at: created_at,
@@ -139,6 +141,12 @@ function refundStep({
       <>
         by {requested_by.startsWith('key_') ? 'an operator' : <PersonName id={requested_by} />}:{' '}
         {refundWords(status, error_message)}
+        {ended_by && (
+          <>
+            ; so says {ended_by.startsWith('key_') ? 'an operator' : <PersonName id={ended_by} />}:{' '}
+            {end_note}
+          </>
+        )}
       </>
     ),
     kind: status === 'failed' ? 'bad' : 'info',

@@ -1,4 +1,5 @@
 import type { Answer } from '../api/client';
+import { serverNow } from '../base/clock';
 
 export type Payment = Answer<'GET /api/payments/sessions/:id'>;
 /** A payment in the list of an organization. */
@@ -88,8 +89,21 @@ export function providerWords(provider: keyof typeof providers): string {
   return providers[provider];
 }
 
+/** A provider makes a refund within days, but says within a day that it will. */
+const HANGING_MS = 24 * 3_600_000;
+
+/** True for a refund that has waited for its provider's word for long: its account may be another. */
+export function isRefundHanging({ refunds }: AdminPayment): boolean {
+  return refunds.some(
+    ({ status, created_at }) =>
+      status === 'pending' && serverNow() - Date.parse(created_at) > HANGING_MS,
+  );
+}
+
 /** True for a payment that a platform admin has to decide about, or may end. */
-export function isToDecide({ status, error_code, resolution }: AdminPayment): boolean {
+export function isToDecide(payment: AdminPayment): boolean {
+  const { status, error_code, resolution } = payment;
+  if (isRefundHanging(payment)) return true;
   if (status === 'failed') return error_code === 'amount_mismatch' && resolution === null;
   return status === 'capturing' || status === 'captured';
 }

@@ -87,6 +87,42 @@ test('an operator refunds spent credit once they have read that it was spent', a
   await context.close();
 });
 
+test('an operator says how a refund ended of which nothing was heard for days', async () => {
+  const { page, context } = await operator();
+  const content = `
+    const ask = window.fetch;
+    window.fetch = async (...given) => {
+      const answer = await ask(...given);
+      if (!String(given[0]?.url ?? given[0]).includes('/api/admin/payments?') || !answer.ok) return answer;
+      const { sessions, ...rest } = await answer.json();
+      const hanging = {
+        id: 'ref_1', status: 'pending', amount: 25, currency: 'USD', reason: 'bought twice',
+        requested_by: 'key_1', provider_refund_id: null, error_message: null, ended_by: null,
+        end_note: null, created_at: new Date(Date.now() - 3 * 86400000).toISOString(),
+      };
+      const [first, ...others] = sessions;
+      const read = { ...rest, sessions: [{ ...first, status: 'completed', refunds: [hanging] }, ...others] };
+      return new Response(JSON.stringify(read), { status: 200, headers: answer.headers });
+    };`;
+  await page.addInitScript({ content });
+  await page.goto('/payments');
+  await page.getByRole('button', { name: 'Decide' }).first().click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByText('Look the refund up at the provider first').waitFor();
+  await dialog.getByRole('combobox', { name: 'What is to happen' }).click();
+  expect(await page.getByRole('option').allTextContents()).toEqual([
+    'the refund was made: the buyer has the money',
+    'the refund was not made: give the wallet its money again',
+  ]);
+  await page.getByRole('option', { name: 'the refund was not made' }).click();
+  await dialog.getByLabel('Reason').fill('seen at the provider');
+  expect(await violations(page)).toEqual([]);
+  await dialog.getByRole('button', { name: 'Decide' }).click();
+  // What the page read is not so: the API knows of none.
+  await dialog.getByText('no refund of ours whose end is awaited').waitFor();
+  await context.close();
+});
+
 test('an operator decides about money that came in another amount, and sees webhooks', async () => {
   const { sandbox } = demo();
   const { active_provider } = await api<{ active_provider: string }>(
