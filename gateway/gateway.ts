@@ -43,6 +43,7 @@ export async function openGateway({
     identities,
     holds: openHolds(control_plane),
     held_calls: createHeldCalls(),
+    queued_calls: createHeldCalls(),
     arrivals: createArrivals(),
     stored_ids: createStoredIds(),
     tokenizer: openTokenizer(),

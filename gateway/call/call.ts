@@ -31,7 +31,9 @@ export interface Gateway {
   control_plane: ControlPlane;
   identities: Identities;
   holds: Holds;
+  /** The calls that wait for money, and those that wait for room in a limit. */
   held_calls: HeldCalls;
+  queued_calls: HeldCalls;
   arrivals: Arrivals;
   stored_ids: StoredIds;
   tokenizer: Tokenizer;

@@ -25,7 +25,7 @@ export interface Place {
   gone: AbortSignal;
 }
 
-/** The calls that wait for money on a cost ticket, within the bounds of the configuration. */
+/** The calls that wait for money, or for room in a limit, within bounds. */
 export interface HeldCalls {
   /**
    * Takes a place and runs the wait; undefined if there is no place. The signal says that the wait

@@ -105,9 +105,18 @@ export class Counters {
     return undefined;
   }
 
-  /** What a check would find here now. Counts nothing. */
-  look(check: Check): void {
-    this.fits(check, this.now());
+  /** What a check would find here now, and whether it fits. Counts nothing. */
+  look(check: Check): boolean {
+    return this.fits(check, this.now());
+  }
+
+  /**
+   * True if a check has no room, whatever other gateways have given back since they were heard of:
+   * requests that were counted stay counted.
+   */
+  isFull(check: Check): boolean {
+    const is_known = !this.isShared() || check.rule.limit_type === 'rpm';
+    return !this.look(check) && is_known && !this.isSuspended();
   }
 
   /** Decides and counts by what is known here alone; a later decision takes the count over. */

@@ -48,20 +48,28 @@ export class HeldLimits {
     this.slots = slotsOf(checks);
   }
 
-  /**
-   * Gives the slots back: for a call that waits for money, or whose client gets no more of its
-   * answer.
-   */
+  /** Gives the slots back: for a call whose client gets no more of its answer. */
   release(): void {
     for (const slot of this.slots) this.counters.release(slot);
     this.slots = [];
   }
 
+  /** Gives back all but requests: for a call that waits for money. */
+  pause(): void {
+    this.release();
+    for (const check of this.tokens()) this.counters.correct(check, 0);
+  }
+
+  private tokens(): readonly Check[] {
+    return this.checks.filter(({ rule }) => rule.limit_type === 'tpm');
+  }
+
   /**
-   * Takes the slots again, waiting for them as long as patience lasts; the limit that refuses in
-   * the end.
+   * Takes again what `pause` gave back: tokens at once, and slots for which it waits as long as
+   * patience lasts; the limit that refuses in the end.
    */
   async retake(patience: Patience): Promise<Standing | undefined> {
+    for (const check of this.tokens()) this.counters.correct(check, check.cost);
     const slots = slotsOf(this.checks);
     if (slots.length === 0) return undefined;
     const first = this.counters.admit(slots);
@@ -83,9 +91,7 @@ export class HeldLimits {
    */
   end(tokens: number): void {
     this.release();
-    for (const check of this.checks) {
-      if (check.rule.limit_type === 'tpm') this.counters.correct(check, tokens);
-    }
+    for (const check of this.tokens()) this.counters.correct(check, tokens);
   }
 }
 

@@ -42,13 +42,19 @@ interface LimitedCall {
   is_stream: boolean;
   /** Nothing waits for room once it drains. */
   gateway: { readonly is_draining: boolean };
-  onClientGone(step: () => void): void;
+  /**
+   * Takes one of the places of calls that wait for room, and runs the wait; undefined if there is
+   * none. The signal says that its client has gone.
+   */
+  hold<T>(wait: (over: AbortSignal) => Promise<T>): Promise<T> | undefined;
 }
 
 /** What the global limit has said for all requests until its window ends. */
 interface Circuit {
   /** Of this configuration: another one may allow more. */
   rules: LimitRules;
+  /** The global limit that refused. */
+  check: Check;
   standing: Standing;
   /** By the clock of the counters. */
   until: number;
@@ -104,11 +110,8 @@ export class Limits {
     const too_small = this.tooSmall(checks);
     if (too_small !== undefined) return this.conclude(rules, checks, too_small);
     const line = hasLine(checks);
-    if (line !== undefined) {
-      // Others wait for the same room: the call goes behind them.
-      this.counters.look(line);
-      return this.inTurn(rules, checks, line, call);
-    }
+    // Others wait for the same room: the call goes behind them, unless another limit has none.
+    if (line !== undefined) return this.inTurn(rules, checks, this.fullOr(line, checks), call);
     const full = this.counters.admit(checks);
     const is_decided = !(full instanceof Promise) && (full?.rule.queue_ms ?? 0) === 0;
     return is_decided ? this.conclude(rules, checks, full) : this.inTurn(rules, checks, full, call);
@@ -151,17 +154,43 @@ export class Limits {
     rules: LimitRules,
     checks: readonly Check[],
     first: Check | undefined | Promise<Check | undefined>,
-    { gateway, onClientGone }: LimitedCall,
+    { gateway, hold }: LimitedCall,
   ): Promise<Decision> {
     // Not awaited without need: room that comes meanwhile wakes nobody who is not in line yet.
     const full = first instanceof Promise ? await first : first;
     if (full === undefined || full.rule.queue_ms === 0 || gateway.is_draining) {
       return this.conclude(rules, checks, full);
     }
-    const over = new AbortController();
-    onClientGone(() => over.abort());
-    const patience = { wait_ms: full.rule.queue_ms, over: over.signal };
-    return this.conclude(rules, checks, await admitInTurn(this.counters, checks, full, patience));
+    let has_left = false;
+    const waited = hold(async (over) => {
+      const patience = { wait_ms: full.rule.queue_ms, over };
+      const last = await admitInTurn(this.counters, checks, full, patience);
+      has_left = last !== undefined && over.aborted;
+      return last;
+    });
+    const last = waited === undefined ? full : await waited;
+    if (!has_left) return this.conclude(rules, checks, last);
+    // Nobody hears of a refusal.
+    this.takeBack(checks);
+    return uncountedDecision;
+  }
+
+  /** The check that refuses a call at once or lets it wait, where others wait in a line already. */
+  private fullOr(line: Check, checks: readonly Check[]): Check {
+    const full = checks.filter((check) => this.counters.isFull(check));
+    const refusing = full.find(({ rule }) => rule.queue_ms === 0);
+    const earlier = full.find((check) => checks.indexOf(check) <= checks.indexOf(line));
+    this.counters.look(line);
+    return refusing ?? earlier ?? line;
+  }
+
+  /** Gives back what was counted ahead of the decision. */
+  private takeBack(checks: readonly Check[]): void {
+    for (const check of checks) {
+      if (check.counted === 0) continue;
+      check.used -= check.counted;
+      this.counters.takeBack(check);
+    }
   }
 
   /**
@@ -173,18 +202,14 @@ export class Limits {
       if (!this.counters.isSuspended()) this.counters.tally(true);
       return admitted(this.counters, checks);
     }
-    for (const check of checks) {
-      if (check.counted === 0) continue;
-      check.used -= check.counted;
-      this.counters.takeBack(check);
-    }
+    this.takeBack(checks);
     const standing = this.standingOf(full);
     const { scope, limit_type, used, limit } = standing;
     // One request that is too large says nothing of the others.
     const is_full = scope === 'global' && limit_type !== 'parallel' && used >= limit;
     if (!is_full || !rules.has_circuit || this.openCircuit(rules)) return this.refuse(standing);
     const until = this.counters.now() + standing.reset_at - Date.now();
-    this.circuit = { rules, standing, until };
+    this.circuit = { rules, check: full, standing, until };
     return this.refuse(standing, true);
   }
 
@@ -198,8 +223,19 @@ export class Limits {
     const { circuit } = this;
     if (circuit === undefined || circuit.rules !== rules || this.counters.isSuspended())
       return undefined;
-    const left_ms = circuit.until - this.counters.now();
-    return left_ms > 0 ? { ...circuit.standing, reset_at: Date.now() + left_ms } : undefined;
+    const { check, until } = circuit;
+    const left_ms = until - this.counters.now();
+    if (left_ms > 0 && !this.hasTokens(check))
+      return { ...circuit.standing, reset_at: Date.now() + left_ms };
+    this.circuit = undefined;
+    return undefined;
+  }
+
+  /** True for a limit of tokens that has some again, as estimates were too high. */
+  private hasTokens(check: Check): boolean {
+    if (check.rule.limit_type !== 'tpm') return false;
+    this.counters.look(check);
+    return check.used < check.rule.limit;
   }
 
   /** The limit that the call is larger than: no wait makes room for it. */

@@ -9,6 +9,10 @@ import { type CountedAddress, uncounted } from '../limits/engine';
 import type { Standing } from '../limits/standing';
 import { answerLimit, refusal, setLimitHeaders } from './limit-answers';
 import { type Asking, checked, circuitOpen, emitAddress, emitOf, exceeded } from './limit-events';
+import { placeOf } from './places';
+
+/** The calls that wait for room in a limit: an organization has half of what the others leave. */
+const QUEUED = { all: 1_000, per_org: undefined, per_key: 250 };
 
 /**
  * Counts the address, ahead of everything else; the decision over all tiers takes the count over.
@@ -118,9 +122,11 @@ export function limit(call: Estimated): Limited | Promise<Limited> {
 }
 
 function decideOn(call: Estimated, prompt_tokens: number): Limited | Promise<Limited> {
-  const { gateway, snapshot, identity, address, request, onClientGone } = call;
+  const { gateway, snapshot, identity, address, request } = call;
   const { is_stream } = request;
-  const asked = { identity, address, prompt_tokens, is_stream, gateway, onClientGone };
+  const hold = <T>(wait: (over: AbortSignal) => Promise<T>) =>
+    gateway.queued_calls.hold(call, placeOf(call, QUEUED), wait);
+  const asked = { identity, address, prompt_tokens, is_stream, gateway, hold };
   const decision = gateway.limits.decide(snapshot.limits, asked);
   return decision instanceof Promise ? answerLater(call, decision) : answerLimit(call, decision);
 }

@@ -3,14 +3,13 @@ import { AppError, isAppError } from '../../domain/errors';
 import type { Redeem, Reserve } from '../../domain/ledger/calls';
 import type { Limited, Routed } from '../call/call';
 import type { ClientSide } from '../call/client-side';
-import type { Payment, Place } from '../call/held-calls';
+import type { Payment } from '../call/held-calls';
 import { membersOf } from '../call/spans';
 import { HOLD_MS_MAX } from '../config/settings';
-import { shareOf } from '../config/shares';
 import type { Reservation } from '../control-plane/client';
 import { UncertainRefusal } from '../control-plane/refusals';
-import { ownerOf } from '../identity/identifier';
 import { refuse } from './limit-answers';
+import { placeOf } from './places';
 
 const HOLD_HEADER = 'x-svc-hold-ms';
 const TICKET_HEADER = 'x-svc-cost-ticket';
@@ -55,33 +54,15 @@ function heldFor(
   if (hold_ms === 0 || call.gateway.is_draining) return undefined;
   const wait = (over: AbortSignal) =>
     holdCall(call, request, { short, hold_ms, over, is_brought: ticket_id !== undefined });
-  return call.gateway.held_calls.hold(call, placeOf(call), wait);
+  const { held_max, held_per_org_max, held_per_key_max } = call.snapshot.settings.cost_tickets;
+  const places = { all: held_max, per_org: held_per_org_max, per_key: held_per_key_max };
+  return call.gateway.held_calls.hold(call, placeOf(call, places), wait);
 }
 
 /** Leaves the queue, and gives back what may be held under the request's id. */
 function cancel(call: Limited, { org_id, request_id }: { org_id: string; request_id: string }) {
   const members = membersOf(call);
   call.gateway.control_plane.settle({ org_id, request_id, outcome: 'canceled', ...members });
-}
-
-function placeOf(call: Limited): Place {
-  const { cost_tickets, identity } = call.snapshot.settings;
-  const { held_max, held_per_key_max, held_limit_bytes: bytes_max } = cost_tickets;
-  const gone = new AbortController();
-  if (call.client_is_gone) gone.abort();
-  call.onClientGone(() => gone.abort());
-  return {
-    owner: ownerOf(call.identity),
-    org_id: call.identity.org_id,
-    held_max,
-    orgShare: (held_by_others) =>
-      shareOf({ all: held_max, held_by_others }, cost_tickets.held_per_org_max, identity),
-    held_per_key_max,
-    bytes: call.request.raw.length,
-    bytes_max,
-    orgBytes: (held_by_others) => shareOf({ all: bytes_max, held_by_others }, undefined, identity),
-    gone: gone.signal,
-  };
 }
 
 interface Wait {
@@ -101,7 +82,7 @@ interface Wait {
 async function holdCall(call: Limited, request: Reserve, wait: Wait): Promise<Reservation> {
   const end_at = performance.now() + wait.hold_ms;
   const { held_limits } = call;
-  held_limits?.release();
+  held_limits?.pause();
   try {
     const reservation = await waitForMoney(call, request, wait);
     const patience = { wait_ms: end_at - performance.now(), over: wait.over };

@@ -37,6 +37,10 @@ interface Asked {
   who?: Partial<Identity>;
   prompt_tokens?: number;
   address?: string;
+  /** Of those that wait for room. */
+  has_place?: boolean;
+  /** Its client has gone. */
+  over?: AbortSignal;
 }
 
 /** A decision with the members of its tightest limit beside its own. */
@@ -48,7 +52,13 @@ type Decided = Partial<Tightest> & {
 
 async function decide(
   rules: LimitRules,
-  { who = {}, prompt_tokens = 0, address = '203.0.113.9' }: Asked = {},
+  {
+    who = {},
+    prompt_tokens = 0,
+    address = '203.0.113.9',
+    has_place = true,
+    over = new AbortController().signal,
+  }: Asked = {},
 ): Promise<Decided> {
   const decision = await limits.decide(rules, {
     identity: { ...identity, ...who },
@@ -56,7 +66,7 @@ async function decide(
     prompt_tokens,
     is_stream: false,
     gateway: { is_draining: false },
-    onClientGone: () => undefined,
+    hold: (wait) => (has_place ? wait(over) : undefined),
   });
   return decision.refused === undefined ? { ...decision, ...decision.tightest } : decision;
 }
@@ -185,4 +195,70 @@ test('a clock that is set back by an hour keeps no caller out, and no circuit op
   const refused = await decide(rules);
   expect((refused.refused?.reset_at ?? 0) - Date.now()).toBeLessThanOrEqual(1_000);
   await until(async () => (await decide(rules)).refused === undefined);
+});
+
+describe('where others wait for room in the global limit', () => {
+  const withKeys = (rpm: number) =>
+    rulesOf({
+      rate_limits: { per_key: { rpm }, global: { rpm: 1 } },
+      global_rate_limit: { reject_action: 'queue', queue_timeout_ms: 300_000 },
+    });
+  const rules = withKeys(2);
+  let gone: AbortController;
+  let waiting: Promise<Decided>;
+
+  beforeEach(async () => {
+    gone = new AbortController();
+    limits.use(rules);
+    await decide(rules, { who: { key_id: 'before' } });
+    waiting = decide(rules, { who: { key_id: 'waits' }, over: gone.signal });
+    await Promise.resolve();
+  });
+  afterEach(async () => {
+    gone.abort();
+    await waiting;
+  });
+
+  test('a call that another limit refuses is refused at once, and takes no place', async () => {
+    const again = await decide(withKeys(1), { who: { key_id: 'before' } });
+    expect(again.refused).toMatchObject({ scope: 'per_key', limit: 1 });
+  });
+
+  test('a call for which there is no place is refused by the limit that is full', async () => {
+    const found = await decide(rules, { who: { key_id: 'other' }, has_place: false });
+    expect(found.refused).toMatchObject({ scope: 'global', limit: 1 });
+  });
+
+  test('a call whose client goes is not refused, and leaves nothing counted', async () => {
+    const { requests_rejected_total: before } = limits.stats();
+    gone.abort();
+    expect(await waiting).toEqual({ held: undefined, tightest: undefined });
+    expect(limits.stats().requests_rejected_total).toBe(before);
+  });
+});
+
+describe('tokens that were estimated and not used', () => {
+  const rules = rulesOf({ rate_limits: { global: { tpm: 100 } } });
+  const large = { prompt_tokens: 100 };
+
+  test('close the circuit again that they have opened', async () => {
+    const first = await decide(rules, large);
+    expect((await decide(rules)).opens_circuit).toBe(true);
+    expect(limits.openCircuit(rules)).toBeDefined();
+    first.held?.end(0);
+    expect(limits.openCircuit(rules)).toBeUndefined();
+    expect((await decide(rules)).refused).toBeUndefined();
+  });
+
+  test('count for nothing while their call waits for money, and again once it is paid', async () => {
+    const { held } = await decide(rules, large);
+    held?.pause();
+    const next = await decide(rules);
+    expect(next.refused).toBeUndefined();
+    const patience = { wait_ms: 0, over: new AbortController().signal };
+    expect(await held?.retake(patience)).toBeUndefined();
+    expect((await decide(rules)).refused).toMatchObject({ scope: 'global', used: 100 });
+    held?.end(40);
+    expect((await decide(rules)).refused).toBeUndefined();
+  });
 });
