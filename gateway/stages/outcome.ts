@@ -10,8 +10,8 @@ import { isAnswer, type Measured, type Told } from '../families/reader';
 import { nothing_used } from '../families/usage';
 import type { Candidate } from '../upstreams/target';
 import { bounded, priceOf, SOUND_BYTES_LEAST } from './bounds';
+import { noteCost } from './cost';
 import { noteAnswered } from './other-models';
-import { noteCost } from './told-costs';
 
 /** The upstream refused or never answered: everything held goes back. */
 export const refused: Outcome = {
@@ -114,7 +114,7 @@ function spoken({ units, request, family }: Funded, usage: Usage, untold?: Measu
   return { ...usage, characters, seconds: Math.max(seconds, least) };
 }
 
-/** True for a sound whose price is for its length alone: tokens that are told of it cost nothing. */
+/** True for a sound that is priced by its length alone: tokens that are told cost nothing. */
 async function isByLength(call: Funded, candidate: Candidate): Promise<boolean> {
   if (call.units === undefined) return false;
   const { price } = await priceOf(call, candidate);

@@ -92,7 +92,7 @@ export function providerWords(provider: keyof typeof providers): string {
 /** A provider makes a refund within days, but says within a day that it will. */
 const HANGING_MS = 24 * 3_600_000;
 
-/** True for a refund that has waited for its provider's word for long: its account may be another. */
+/** True if a refund has waited long for its provider's word: the account may be another one. */
 export function isRefundHanging({ refunds }: AdminPayment): boolean {
   return refunds.some(
     ({ status, created_at }) =>

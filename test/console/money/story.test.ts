@@ -1,6 +1,6 @@
-import { familyWords } from '../../console/web/requests/family-words';
-import { type Story, stepsOf } from '../../console/web/requests/words';
-import { entryWords } from '../../console/web/wallets/entry-words';
+import { familyWords } from '../../../console/web/requests/family-words';
+import { type Story, stepsOf } from '../../../console/web/requests/words';
+import { entryWords } from '../../../console/web/wallets/entry-words';
 
 const at = '2026-11-30T12:00:00.000Z';
 

@@ -1,4 +1,4 @@
-import { payersOf } from '../../console/web/wallets/payers';
+import { payersOf } from '../../../console/web/wallets/payers';
 
 const balance = {
   user_balance: 0,

@@ -3,8 +3,8 @@ import {
   leftWords,
   missingInBank,
   wentOnWords,
-} from '../../console/web/payments/top-up';
-import { statuses } from '../../console/web/payments/words';
+} from '../../../console/web/payments/top-up';
+import { statuses } from '../../../console/web/payments/words';
 
 const offer = { min: 5, max: 1_000, offered: [10, 25], digits: 2 };
 

@@ -1,8 +1,8 @@
-import { amountOf, nanosOf } from '../../console/web/base/decimals';
-import { type Asking, addedTogether } from '../../console/web/tickets/together';
-import { makeTenant } from '../support/api';
-import { credit, TOKEN } from '../support/ledger';
-import { makeShort, openTicketWorld, show } from '../support/tickets';
+import { amountOf, nanosOf } from '../../../console/web/base/decimals';
+import { type Asking, addedTogether } from '../../../console/web/tickets/together';
+import { makeTenant } from '../../support/api';
+import { credit, TOKEN } from '../../support/ledger';
+import { makeShort, openTicketWorld, show } from '../../support/tickets';
 
 type Owner = Asking['wallets'][number]['owner_type'];
 

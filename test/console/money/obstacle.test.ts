@@ -1,4 +1,4 @@
-import { obstacle } from '../../console/web/payments/obstacle';
+import { obstacle } from '../../../console/web/payments/obstacle';
 
 const origin = 'https://console.example';
 const settings = {

@@ -1,5 +1,5 @@
-import { isMovedOnly, mayCredit } from '../../console/web/session/credits';
-import { fillable, sourceWords } from '../../console/web/tickets/sources';
+import { isMovedOnly, mayCredit } from '../../../console/web/session/credits';
+import { fillable, sourceWords } from '../../../console/web/tickets/sources';
 
 test.each([
   ['a person of an organization that credits', false, 'allowed', true, false],
