@@ -129,6 +129,7 @@ test('a gateway shows what it runs, and workers who polls; the ledger is proved 
   await page.getByText('Nothing was given up').waitFor();
   await page.getByRole('button', { name: 'Audit the ledger now' }).click();
   await page.getByText('clean: everything adds up').waitFor();
+  await page.getByText(/^Last run: /).waitFor();
   expect(complaints).toEqual([]);
   await context.close();
 });

@@ -118,6 +118,34 @@ test('a member reads times and days in the zone in which the organization report
   await context.close();
 });
 
+test('figures of a zone that this browser does not know are drawn as of UTC', async () => {
+  await makeCall(org, 'In which zone is this?');
+  const { page, context, complaints } = await visit(browser, {
+    access_key: org.keys.billing_admin,
+  });
+  // A call of the test costs so little that its wallet lasts beyond the century.
+  await page.addInitScript(`
+    const ask = window.fetch;
+    window.fetch = async (asked, ...more) => {
+      const answer = await ask(asked, ...more);
+      if (!answer.ok || !String(asked.url ?? asked).includes('/api/spend?')) return answer;
+      const said = await answer.json();
+      said.time_zone = 'Antarctica/Yet_Unknown';
+      said.totals.cost = 1;
+      return new Response(JSON.stringify(said), { headers: answer.headers });
+    };
+  `);
+  for (const path of ['/', '/spend?interval=hour&period=7d', '/spend']) {
+    await page.goto(path);
+    const shown =
+      path === '/' ? page.getByText('lasts until about') : page.locator('.recharts-bar');
+    await shown.first().waitFor();
+    expect(await page.getByText('This page broke').count()).toBe(0);
+  }
+  expect(complaints).toEqual([]);
+  await context.close();
+});
+
 test('a member sees only their own calls, and an unknown call is none', async () => {
   const { page, context } = await visit(browser, { access_key: org.keys.member });
   await page.goto('/spend?by=user');

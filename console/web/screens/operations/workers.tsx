@@ -184,7 +184,7 @@ function Audit() {
         {data?.clean && <State word="clean: everything adds up" kind="good" />}
         {data && (
           <Text size="sm" c="dimmed">
-            Run at <Time at={data.run_at} />
+            Last run: <Time at={data.run_at} />
           </Text>
         )}
       </Group>
