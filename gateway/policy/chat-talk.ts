@@ -33,21 +33,21 @@ function partsOf({ choices }: Body): [number | string, Body][] {
 
 function callsIn(choice: number | string, part: Body): Called[] {
   const calls = listOf(part.tool_calls).flatMap((call, at) =>
-    calledBy(`${choice}.tool_calls.${indexOf(call, at)}`, call),
+    calledBy(`${choice}.tool_calls.${indexOf(call, at)}`, call, stringOf(call.id)),
   );
   if (isObject(part.function_call)) {
-    calls.push(...calledBy(`${choice}.function_call`, part.function_call));
+    calls.push(...calledBy(`${choice}.function_call`, part.function_call, ''));
   }
   return calls;
 }
 
 /** A call names its tool in an object of its kind; the names of all kinds count. */
-function calledBy(call: string, holder: Body): Called[] {
+function calledBy(call: string, holder: Body, id: string): Called[] {
   const { name, arguments: given, input, function: of_function, custom } = holder;
   const is_whole = stringOf(given) + stringOf(input) !== '';
   return [
-    { call, name: stringOf(name), is_whole },
-    ...(isObject(of_function) ? calledBy(`${call}.function`, of_function) : []),
-    ...(isObject(custom) ? calledBy(`${call}.custom`, custom) : []),
+    { call, id, name: stringOf(name), is_whole },
+    ...(isObject(of_function) ? calledBy(`${call}.function`, of_function, id) : []),
+    ...(isObject(custom) ? calledBy(`${call}.custom`, custom, id) : []),
   ];
 }

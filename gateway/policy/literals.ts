@@ -185,7 +185,7 @@ export function literalsIn(text: string, unread: ReadonlySet<string> = nothing):
     outer === undefined ? unread.has(member) : role.is_unread;
   walk<Role>(text, {
     open(outer, is_list) {
-      const is_echo = outer?.member === 'logprobs';
+      const is_echo = outer?.member === 'logprobs' && !outer.role.is_tools;
       const is_in_echo = is_echo || outer?.role.is_in_echo === true;
       const is_tools = outer?.role.is_tools === true || (outer?.member === 'input' && !is_list);
       const is_unread = outer !== undefined && isUnread(outer);

@@ -42,6 +42,8 @@ export function offeredTools(text: string): string[] {
   walk<Part>(text, {
     open(outer, is_list) {
       const kind = outer === undefined ? 'root' : kindOf(outer, is_list);
+      if (outer?.role.kind === 'root' && outer.member === 'web_search_options')
+        offered.push('web_search');
       return kind === 'other' ? other : { kind, names: 0, types: [] };
     },
     string(holder, start, end) {

@@ -93,7 +93,7 @@ const made: Record<Builtin, Omit<Pattern, 'name'>> = {
   },
   jwt: {
     find: (text, from) => matched(/(?<![\w-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}(?:\.[\w-]*)?/g, text, from),
-    tail: (text) => tailOf(text, { most: 1_024, is: /[\w.-]/ }),
+    tail: jwtTail,
   },
   private_key: {
     find: (text, from) => (text.includes('-----BEGIN') ? matched(private_key, text, from) : []),
@@ -130,6 +130,17 @@ function matched(regex: RegExp, text: string, from: number): Range[] {
     found.push({ start: match.index, end: match.index + match[0].length });
   }
   return found;
+}
+
+// Its header may hold the certificates of its key.
+const JWT_MOST = 8_192;
+const in_jwt = /[\w.-]/;
+
+/** Where a token begins that the text's end may be a part of, or the first letters of one. */
+function jwtTail(text: string): number {
+  const run = tailOf(text, { most: JWT_MOST, is: in_jwt });
+  const begun = /(?<![\w-])(?:eyJ|ey?$)/.exec(text.slice(Math.max(0, run - 1)));
+  return begun === null ? text.length : Math.max(0, run - 1) + begun.index;
 }
 
 /**

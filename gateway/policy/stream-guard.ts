@@ -55,14 +55,17 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
     if (event !== undefined) {
       entry.is_changed = hasRepeats(frame.data ?? '', event);
       if (watchers.some((watcher) => note(watcher.policy, watcher.see(entry, event)))) return;
-    } else if (frame.data === '[DONE]') {
+    } else if (isDone(frame.data)) {
       is_over = true;
       if (endAll()) return;
     } else if (looksLikeJson(frame)) {
       // Some clients read what is no JSON to the letter, as NaN is none.
       if (note(watchers[0]?.policy ?? 'dlp-filter', 'unread')) return;
-    } else if (dlp !== undefined && isUnread(frame)) {
-      const verdict = frame.data === undefined ? { rule: 'unread' } : checkText(dlp, frame.data);
+    } else if (frame.data === undefined) {
+      const policy = dlp === undefined ? watchers[0]?.policy : 'dlp-filter';
+      if (isTooLong(frame) && note(policy ?? 'dlp-filter', 'unread')) return;
+    } else if (dlp !== undefined) {
+      const verdict = checkText(dlp, frame.data);
       if (note('dlp-filter', verdict.rule)) return;
       if (verdict.text !== frame.data) entry.frame = rewritten(frame, verdict.text as string);
     }
@@ -94,15 +97,20 @@ export function openStreamGuard(watchers: readonly Watcher[], dlp: Dlp | undefin
 
 function eventOf({ data, json }: Frame): Body | undefined {
   if (json !== undefined) return isObject(json) ? json : undefined;
-  return data === undefined || data === '[DONE]' ? undefined : objectIn(data);
+  return data === undefined || isDone(data) ? undefined : objectIn(data);
+}
+
+/** The end of a stream, as all who read it take it. */
+function isDone(data: string | undefined): boolean {
+  return data?.trim() === '[DONE]';
 }
 
 function looksLikeJson({ data }: Frame): boolean {
   return data !== undefined && /^\s*[{[]/.test(data);
 }
 
-function isUnread({ data, bytes }: Frame): boolean {
-  return data !== undefined || bytes.length > UNREAD_MAX_BYTES;
+function isTooLong({ bytes }: Frame): boolean {
+  return bytes.length > UNREAD_MAX_BYTES;
 }
 
 function isDecided({ pieces, names }: Entry): boolean {

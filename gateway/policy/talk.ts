@@ -14,6 +14,8 @@ export interface Said {
 export interface Called {
   /** Names the call, whose name may come in pieces. */
   call: string;
+  /** Its id, in the event that begins it; another one begins another call. */
+  id?: string;
   name: string;
   /** No more of its name follows. */
   is_whole: boolean;
@@ -90,7 +92,12 @@ export function restOf(event: Body, said: readonly Said[], unread: ReadonlySet<s
   const taken = takenBy(said);
   const rest: Rest = { texts: [], names: [], is_changed: false };
   const { response } = event;
-  const walk = (holder: Body, is_list: boolean, parts: Said[] | undefined): void => {
+  const walk = (
+    holder: Body,
+    is_list: boolean,
+    parts: Said[] | undefined,
+    is_tools: boolean,
+  ): void => {
     const done = taken?.get(holder);
     // The texts of the objects of one list.
     const siblings: Said[] = is_list ? [] : none;
@@ -104,14 +111,17 @@ export function restOf(event: Body, said: readonly Said[], unread: ReadonlySet<s
         if (member === 'text' && parts !== undefined) parts.push(text);
         else rest.texts.push([text]);
       } else if (typeof value !== 'object' || value === null) continue;
-      else if (member === 'logprobs' && !is_list) emptyOdds(holder, value, rest);
+      else if (member === 'logprobs' && !is_list && !is_tools) emptyOdds(holder, value, rest);
       else {
-        walk(value as Body, Array.isArray(value), is_list ? siblings : undefined);
+        const lists = Array.isArray(value);
+        // What a tool is given is its own.
+        const gives = is_tools || (member === 'input' && !is_list && !lists);
+        walk(value as Body, lists, is_list ? siblings : undefined, gives);
       }
     }
     if (siblings.length > 0) rest.texts.push(siblings);
   };
-  walk(event, false, undefined);
+  walk(event, false, undefined, false);
   return rest;
 }
 

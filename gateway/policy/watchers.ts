@@ -85,6 +85,7 @@ function watchWhole(dlp: Dlp) {
 }
 
 interface Pending {
+  id: string;
   name: string;
   is_settled: boolean;
 }
@@ -100,14 +101,21 @@ export function watchCalls(firewall: Firewall, talk: Talk): Watcher {
     pending.is_settled = rule === undefined;
     return rule;
   };
-  const seeOne = (entry: Entry, { call, name, is_whole }: Called): string | undefined => {
+  const seeOne = (entry: Entry, { call, id = '', name, is_whole }: Called): string | undefined => {
     let pending = calls.get(call);
+    if (pending !== undefined && id !== '' && pending.id !== '' && id !== pending.id) {
+      // Some providers number none of the calls that they make at one time.
+      const rule = pending.is_settled ? undefined : settle(pending);
+      if (rule !== undefined) return rule;
+      calls.delete(call);
+      pending = undefined;
+    }
     if (name !== '') {
       // Some clients join the pieces of a name, some take the last one for the whole.
       const rule = firewall.denies(name);
       if (rule !== undefined) return rule;
       if (call === '') return firewall.forbids(name);
-      pending ??= { name: '', is_settled: false };
+      pending ??= { id, name: '', is_settled: false };
       pending.name += name;
       calls.set(call, pending);
       // A name that was settled is judged again if more of it comes.
