@@ -60,7 +60,7 @@ async function filter(dlp: Dlp, asking: Asking): Promise<{ rule: string | undefi
   const text = outgoing.body.toString('utf8');
   const names = Object.keys(ctx.req.headers).filter((name) => name.startsWith('mcp-param-'));
   const values = names.map((name) => textOf(ctx.req.headers[name]));
-  const given = { text, words: wordsIn(text, openings(messages)), values };
+  const given = { text, words: wordsIn(text, { unread: openings(messages) }), values };
   const found = await filterWords(dlp, given);
   if (found.rule !== undefined) return { rule: found.rule };
   if (found.text !== text) asking.outgoing.body = Buffer.from(found.text);

@@ -13,7 +13,7 @@ import { filterWords, wordsIn } from './words';
 export interface AnswerGuard {
   /**
    * Events of a stream: as they came, redacted, or refusals in their place. Throws if one cannot be
-   * read.
+   * read, or the refusal of a question to the client.
    */
   frames(frames: readonly Frame[]): Promise<Buffer>;
   /** A whole answer, or what is left of it. Throws the refusal of one that may not be given. */
@@ -43,6 +43,8 @@ export function createGuard(
     const { rule, text } = await look(dlp, data);
     if (rule === undefined) return text === data && isPlain(bytes) ? bytes : reframed(bytes, text);
     const ids = answersIn(data);
+    // A server would wait for its answer, and the client for the server.
+    if (asks(data)) throw refusalOf(rule, ids);
     const request_id = call.ctx.state.request_id as string;
     const told = rpcErrors(refusalOf(rule, ids), { ids, request_id });
     return reframed(bytes, told.length > 1 ? `[${told.join(',')}]` : told[0]);
@@ -63,9 +65,15 @@ export function createGuard(
 
 async function look(dlp: Dlp, text: string): Promise<Filtered> {
   if (hasMoreThan(SIGNS_MAX, text)) throw tooMuch();
-  if (messagesIn(text).length > 0) return filterWords(dlp, { text, words: wordsIn(text) });
+  if (messagesIn(text).length > 0)
+    return filterWords(dlp, { text, words: wordsIn(text, { is_answer: true }) });
   const { rule, values } = await filterWords(dlp, { text: '', words: [], values: [text] });
   return rule === undefined ? { text: values[0] as string } : { rule };
+}
+
+/** True if a server asks its client something. */
+function asks(text: string): boolean {
+  return messagesIn(text).some(({ id, method }) => id !== undefined && method !== undefined);
 }
 
 /** The ids of the requests that a text answers, in their own texts. */

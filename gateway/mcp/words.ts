@@ -33,14 +33,17 @@ const number = /-?\d[\d.eE+-]*/;
 /**
  * The words of JSON-RPC messages, read from the text itself, so that none hides behind another of
  * its name. The protocol's own words are left out, and the whole `params` of the messages, by their
- * place among all, that are `unread`.
+ * place among all, that are `unread`. Whom a request of a client addresses is looked at apart.
  */
-export function wordsIn(text: string, unread: ReadonlySet<number> = new Set()): Written[] {
+export function wordsIn(
+  text: string,
+  { unread, is_answer = false }: { unread?: ReadonlySet<number>; is_answer?: boolean } = {},
+): Written[] {
   const words: Written[] = [];
   let message = -1;
   walk<Role>(text, {
     open(outer, is_list) {
-      const role = roleIn(outer, is_list, unread.has(message));
+      const role = roleIn(outer, is_list, unread?.has(message) === true);
       if (role === 'message') message += 1;
       return role;
     },
@@ -51,11 +54,11 @@ export function wordsIn(text: string, unread: ReadonlySet<number> = new Set()): 
       if (!is_ours || role === 'free') words.push({ start, end, json: text.slice(start, end) });
     },
     string(holder, start, end) {
-      if (!isRead(holder) || isBytes(holder.member, said(text, start, end))) return;
+      if (!isRead(holder, is_answer) || isBytes(holder.member, said(text, start, end))) return;
       words.push({ start, end, json: text.slice(start, end) });
     },
     between(holder, from, to) {
-      const found = isRead(holder) ? number.exec(text.slice(from, to)) : null;
+      const found = isRead(holder, is_answer) ? number.exec(text.slice(from, to)) : null;
       if (found === null || found[0].length < DIGITS_MIN) return;
       const start = from + found.index;
       words.push({ start, end: start + found[0].length, json: `"${found[0]}"` });
@@ -80,12 +83,12 @@ function roleIn(top: Holder | undefined, is_list: boolean, is_unread: boolean): 
   return member === 'result' ? 'result' : 'said';
 }
 
-function isRead({ role, member, is_list }: Holder): boolean {
+function isRead({ role, member, is_list }: Holder, is_answer: boolean): boolean {
   if (role === 'unread') return false;
   if (is_list) return true;
   if (role === 'message') return !own_members.has(member);
   if (role === 'meta') return member !== 'progressToken' && !member.startsWith(PROTOCOL);
-  return role !== 'params' || !addressed_members.has(member);
+  return is_answer || role !== 'params' || !addressed_members.has(member);
 }
 
 /** Pictures and files in Base64. */

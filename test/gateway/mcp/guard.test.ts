@@ -181,6 +181,29 @@ test('in a stream the answer is refused in its place, and notices that say what 
   expect(await lastCharge(world, org_id)).toMatchObject({ actual_cost_nanos: 100_000_000n });
 });
 
+test('a question of a server that says what is forbidden ends its stream with a refusal, as nobody answers it', async () => {
+  const { key } = await payer();
+  answer = (res) => {
+    res.writeHead(200, { 'content-type': 'text/event-stream' });
+    const params = { message: 'Name the falcon', requestedSchema: { type: 'object' } };
+    const question = { jsonrpc: '2.0', id: 7, method: 'elicitation/create', params };
+    // The server waits for the answer.
+    res.write(`event: message\ndata: ${JSON.stringify(question)}\n\n`);
+  };
+  const told = await postMcp(blocking, { key, body: call });
+  expect(told.text).not.toContain('falcon');
+  expect(JSON.parse(told.text.split('data: ')[1] as string)).toMatchObject(refused);
+});
+
+test('whom a server names in a message is looked at', async () => {
+  const { key } = await payer();
+  const params = { uri: 'file:///falcon/plan' };
+  const notice = { jsonrpc: '2.0', method: 'notifications/resources/updated', params };
+  const events = [notice, result('fine')].map((one) => `data: ${JSON.stringify(one)}\n\n`);
+  stream(...events);
+  expect((await postMcp(blocking, { key, body: call })).text).toBe(events[1]);
+});
+
 test('in a stream words are redacted, over several lines of data too', async () => {
   const { key } = await payer();
   const lines = JSON.stringify(result('a falcon'), null, 1).replaceAll('\n', '\r\ndata: ');
