@@ -155,7 +155,7 @@ function turnProblem({ role, content }: Turn, at: number, all: Turn[]): string |
   if (content.some(({ document }) => document !== undefined) && !has_text)
     return 'A document needs a text beside it.';
   const ids = content.flatMap(({ toolUse }) => toolUse?.toolUseId ?? []);
-  if (ids.some((id) => !/^[\w.:-]+$/.test(id))) return 'toolUseId has another form.';
+  if (ids.some((id) => !/^[\w-]{1,64}$/.test(id))) return 'toolUseId has another form.';
   const results = (all[at + 1]?.content ?? []).flatMap(({ toolResult }) => toolResult ?? []);
   if (results.some((one) => one.content.length === 0)) return 'A toolResult is empty.';
   const answered = new Set(results.map(({ toolUseId }) => toolUseId));

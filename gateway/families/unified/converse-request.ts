@@ -23,7 +23,7 @@ export function toConverse(given: Given, model: string): Body {
   checkTypes(body);
   refuseOthers(body);
   checkParallel(body);
-  const { system, messages } = conversation(body.messages, body.cache_control);
+  const { system, messages } = conversation(body.messages, { cache_control: body.cache_control });
   let documents = 0;
   const nameDocument = () => {
     documents += 1;

@@ -22,6 +22,12 @@ const said_too: ReadonlySet<string> = new Set([
   'modalities',
 ]);
 
+// What Gemini documents, and GIF, which some of its models take.
+const pictures = new Set([
+  ...['image/jpeg', 'image/png', 'image/webp', 'image/heic', 'image/heif'],
+  'image/gif',
+]);
+
 /**
  * A chat completion's request on Gemini's own wire. What that has no word for is left out if it
  * changes no answer, and refused if it does.
@@ -31,7 +37,7 @@ export function toGemini(given: Given, model: string): Body {
   checkTypes(body);
   refuseOthers(body, said_too);
   checkParallel(body);
-  const { system, messages } = conversation(body.messages);
+  const { system, messages } = conversation(body.messages, { pictures });
   const contentOf = contentWriter(body.messages, model);
   const request: Body = { contents: messages.map(contentOf) };
   if (system.length > 0)
@@ -154,7 +160,7 @@ function generationConfig(given: Given, model: string): Body {
     seed: body.seed,
     frequencyPenalty: body.frequency_penalty,
     presencePenalty: body.presence_penalty,
-    stopSequences: body.stop == null ? undefined : stopsOf(body.stop),
+    stopSequences: body.stop == null ? undefined : stopsOf(body.stop, { takes_blanks: true }),
     responseModalities: modalities(body.modalities),
     thinkingConfig: thinking(body.reasoning_effort, model),
     ...form(exactly(given, 'response_format')),

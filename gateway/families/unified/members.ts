@@ -31,15 +31,14 @@ export function exactly({ body, outgoing }: Given, name: string): unknown {
   return parseExact(outgoing.bytes.toString('utf8').slice(member.start, member.end));
 }
 
-/** The texts at which an answer stops. */
-export function stopsOf(given: unknown): string[] {
+/** The texts at which an answer stops; most wires take none of white space alone. */
+export function stopsOf(given: unknown, { takes_blanks = false } = {}): string[] {
   const texts: unknown[] = Array.isArray(given) ? given : [given];
-  if (texts.every((one): one is string => typeof one === 'string' && one.trim() !== ''))
-    return texts;
-  throw wrong(
-    'stop',
-    '"stop" must be a text or a list of texts, none of them empty or of nothing but white space.',
-  );
+  const isTaken = (one: unknown): one is string =>
+    typeof one === 'string' && (takes_blanks ? one : one.trim()) !== '';
+  if (texts.every(isTaken)) return texts;
+  const of_blanks = takes_blanks ? '' : ' or of nothing but white space';
+  throw wrong('stop', `"stop" must be a text or a list of texts, none of them empty${of_blanks}.`);
 }
 
 /** A function that the model may call. */

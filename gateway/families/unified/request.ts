@@ -13,7 +13,7 @@ export function toMessages(given: Given, model: string): Body {
   const { body } = given;
   checkTypes(body);
   refuseOthers(body);
-  const { system, messages } = conversation(body.messages, body.cache_control);
+  const { system, messages } = conversation(body.messages, { cache_control: body.cache_control });
   const cap = body.max_completion_tokens ?? body.max_tokens ?? DEFAULT_MAX_COMPLETION_TOKENS;
   const request: Body = { model, max_tokens: cap, messages };
   if (system.length > 0) request.system = system;

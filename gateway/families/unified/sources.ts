@@ -2,18 +2,22 @@ import { isUtf8 } from 'node:buffer';
 import type { Body } from '../../wire/values';
 import { wrong } from '../input';
 
-const picture_types = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp']);
+const most_take = new Set(['image/jpeg', 'image/png', 'image/gif', 'image/webp']);
 const data_head = 'data:';
 const NUL = 0;
 
-/** The picture at a URL, or in one, as that wire's block. */
-export function pictureOf(url: string, param: string): Body {
+/** The picture at a URL, or in one, as that wire's block, if its type is one of those. */
+export function pictureOf(
+  url: string,
+  param: string,
+  types: ReadonlySet<string> = most_take,
+): Body {
   const data = dataOf(url, param);
   if (data === undefined)
     return { type: 'image', source: { type: 'url', url: webUrl(url, param) } };
   const media_type = data.type === 'image/jpg' ? 'image/jpeg' : data.type;
-  if (!picture_types.has(media_type)) {
-    const kinds = [...picture_types].join(', ');
+  if (!types.has(media_type)) {
+    const kinds = [...types].join(', ');
     throw wrong(param, `The provider of this model takes pictures of the types ${kinds}.`);
   }
   return { type: 'image', source: base64(media_type, data.bytes) };

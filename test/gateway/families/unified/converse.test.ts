@@ -252,3 +252,24 @@ test('usage that says nothing is none', () => {
   for (const told of [undefined, null, [], {}, { inputTokens: 0 }, { outputTokens: 'x' }])
     expect(converseUsage(told)).toBeUndefined();
 });
+
+test.each(['functions.get_weather:0', 'call_'.repeat(20), 'é'.repeat(80)])(
+  'the id %s is as long as that wire takes, and the same at a call and its result',
+  async (id) => {
+    const idsOf = async (...ids: string[]) => {
+      const calls = ids.map((one) => ({
+        ...{ id: one, type: 'function', function: { name: 'f', arguments: '{}' } },
+      }));
+      const results = ids.map((tool_call_id) => ({ role: 'tool', tool_call_id, content: 'x' }));
+      const asked = [...hello, { role: 'assistant', content: null, tool_calls: calls }, ...results];
+      const body = { model: 'nova', messages: asked, tools: [f] };
+      const sent = chatOverConverse.request(await take(body, unified), 'nova', plain_wire);
+      return [...sent.matchAll(/"toolUseId":"([^"]*)"/g)].map(([, one]) => one as string);
+    };
+    const [one, two, ...again] = await idsOf(id, `${id}!`);
+    expect(again).toEqual([one, two]);
+    expect(one).toMatch(/^[\w-]{1,64}$/);
+    expect(two).toMatch(/^[\w-]{1,64}$/);
+    expect(one).not.toBe(two);
+  },
+);

@@ -186,3 +186,19 @@ test.each(['gemini-2.5-pro', 'gemini-2.0-flash-001', 'endpoints/123'])(
     ]);
   },
 );
+
+test('that wire takes white space to stop at, and pictures that others do not take', async () => {
+  expect(await said({ stop: '\n\n' })).toMatchObject({
+    generationConfig: { stopSequences: ['\n\n'] },
+  });
+  expect(await refused({ stop: ['x', ''] })).toBe('stop');
+  const url = (type: string) => ({
+    type: 'image_url',
+    image_url: { url: `data:${type};base64,anBn` },
+  });
+  const messages = (type: string) => ({ messages: [{ role: 'user', content: [url(type)] }] });
+  expect(await said(messages('image/heic'))).toMatchObject({
+    contents: [{ parts: [{ inlineData: { mimeType: 'image/heic', data: 'anBn' } }] }],
+  });
+  expect(await refused(messages('image/tiff'))).toBe('messages[0].content[0]');
+});
