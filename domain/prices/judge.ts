@@ -13,6 +13,7 @@ import {
 } from './doubts';
 import { isBillable } from './listed';
 import { covers, nameOf, type Plan, type PlanRow } from './plan';
+import { outOfLine } from './siblings';
 import { type Present, planned, presentPrices } from './stored';
 
 /** A price of a later day, as an import would plan it. */
@@ -102,6 +103,7 @@ function judged(row: PlanRow, facts: Facts): Judged {
     ...(own === undefined
       ? [...givenAway(row.model, price), ...leftOut(row.model, price)]
       : leaps(of_price)),
+    ...outOfLine(of_price, price),
     ...factorDoubts(row, own),
     ...(own === undefined ? [] : factDoubts(of_model)),
     ...absurd(price),
@@ -167,7 +169,8 @@ function comingOf(row: PlanRow, price: ListedPrice, { own, planned: later, day }
       continue;
     }
     coming.push({ from, price: whole, changes });
-    doubts.push(...[...leaps(changes), ...absurd(whole)].map((doubt) => `from ${from}: ${doubt}`));
+    const slips = [...leaps(changes), ...outOfLine(changes, whole), ...absurd(whole)];
+    doubts.push(...slips.map((doubt) => `from ${from}: ${doubt}`));
     if (Object.keys(carried).length > 0)
       doubts.push(`from ${from}: tiers of service are not listed, and stay as they are`);
   }
