@@ -104,6 +104,7 @@ function judged(row: PlanRow, facts: Facts): Judged {
       ? [...givenAway(row.model, price), ...leftOut(row.model, price)]
       : leaps(of_price)),
     ...outOfLine(of_price, price),
+    ...(own === undefined ? [] : staleLists(of_price, keptBy(listed, own.price), own.regions)),
     ...factorDoubts(row, own),
     ...(own === undefined ? [] : factDoubts(of_model)),
     ...absurd(price),
@@ -142,12 +143,40 @@ function withUnlisted(price: ListedPrice, own: Present | undefined): ListedPrice
     const amount = own.price.amounts[name];
     return amount === undefined || price.amounts[name] !== undefined ? [] : [[name, amount]];
   });
-  const says_tiers = Object.keys(price.service_tiers).length > 0;
   return {
     amounts: { ...price.amounts, ...Object.fromEntries(kept) },
     tiers: price.tiers,
-    service_tiers: says_tiers ? price.service_tiers : own.price.service_tiers,
+    service_tiers: { ...price.service_tiers, ...keptBy(price, own.price) },
   };
+}
+
+/** The tiers of service of the price before, if this one says none. */
+function keptBy({ service_tiers }: ListedPrice, before: ListedPrice): ListedPrice['service_tiers'] {
+  return Object.keys(service_tiers).length > 0 ? {} : before.service_tiers;
+}
+
+/**
+ * Lists that a catalog does not say, beside amounts that move: they were made for the ones before,
+ * and are charged in their stead.
+ */
+function staleLists(
+  changes: readonly AmountChange[],
+  kept: ListedPrice['service_tiers'],
+  regions: readonly string[],
+): string[] {
+  const moved = new Set(changes.map(({ amount }) => amount));
+  const tiers = Object.entries(kept).flatMap(([name, { amounts }]) =>
+    Object.keys(amounts).some((amount) => moved.has(amount)) ? [name] : [],
+  );
+  const moves = [...moved].some((amount) => amount.endsWith('_per_1m'));
+  return [
+    ...(tiers.length > 0
+      ? [`tiers of service (${tiers.join(', ')}) are not listed, and stay as they are`]
+      : []),
+    ...(moves && regions.length > 0
+      ? [`prices of regions (${regions.join(', ')}) are not listed, and stay as they are`]
+      : []),
+  ];
 }
 
 /** Prices of later days that are not planned yet, each judged by the one before it. */
@@ -157,7 +186,7 @@ function comingOf(row: PlanRow, price: ListedPrice, { own, planned: later, day }
   let before = price;
   for (const { from, price: listed } of row.coming.filter((one) => one.from > day)) {
     const next = withUnlisted(listed, own);
-    const carried = Object.keys(listed.service_tiers).length === 0 ? before.service_tiers : {};
+    const carried = keptBy(listed, before);
     const whole = { ...next, service_tiers: { ...next.service_tiers, ...carried } };
     const told = later.find((one) => dayOf(one) === from);
     const is_planned = told !== undefined && changesOf(told.price, whole).length === 0;
@@ -169,10 +198,13 @@ function comingOf(row: PlanRow, price: ListedPrice, { own, planned: later, day }
       continue;
     }
     coming.push({ from, price: whole, changes });
-    const slips = [...leaps(changes), ...outOfLine(changes, whole), ...absurd(whole)];
+    const slips = [
+      ...leaps(changes),
+      ...outOfLine(changes, whole),
+      ...absurd(whole),
+      ...staleLists(changes, carried, own?.regions ?? []),
+    ];
     doubts.push(...slips.map((doubt) => `from ${from}: ${doubt}`));
-    if (Object.keys(carried).length > 0)
-      doubts.push(`from ${from}: tiers of service are not listed, and stay as they are`);
   }
   return { coming, doubts };
 }

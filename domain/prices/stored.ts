@@ -17,6 +17,8 @@ export interface Present {
   price_factor: string | null;
   effective_from: Date;
   price: ListedPrice;
+  /** The regions with amounts of their own; a factor goes on as it is. */
+  regions: string[];
   max_output_tokens: number | null;
   reasoning: boolean;
   free: boolean;
@@ -33,7 +35,8 @@ const as_text = `jsonb_build_object(${amounts.map((name) => `'${name}', trim_sca
 
 const shown = `id, version_id, provider, model, source, import_id, catalog, seller,
   trim_scale(price_factor)::text as price_factor, effective_from, ${as_text} as amounts,
-  tiers, service_tiers, max_output_tokens, reasoning, free, metadata`;
+  tiers, service_tiers, array(select r.key from jsonb_each(coalesce(model_prices.regions, '{}')) as r
+    where jsonb_typeof(r.value) = 'object' order by r.key) as regions, max_output_tokens, reasoning, free, metadata`;
 
 /**
  * The prices of the named providers, a row a price: the version in force now, else the one that

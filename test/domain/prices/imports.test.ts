@@ -196,6 +196,31 @@ test('a taken price keeps what no catalog says: regions, factors, containers, a 
   });
 });
 
+test('a price that moves asks about the tiers and regions of it that are not listed any more', async () => {
+  const priority = { input_cost_per_token_priority: 2e-6, output_cost_per_token_priority: 8e-6 };
+  await imports.apply(world.db, await prices.planOf({ m: { ...usual, ...priority } }), none, 'a');
+  const dearer = { ...usual, input_cost_per_token: 1.2e-6 };
+  const doubts = async (entry: object) => (await prices.rowsOf({ m: entry })).m?.doubts;
+  expect(await doubts(usual)).toEqual([]);
+  expect(await doubts(dearer)).toEqual([
+    'tiers of service (priority) are not listed, and stay as they are',
+  ]);
+  expect(await doubts({ ...dearer, ...priority, input_cost_per_token_priority: 2.4e-6 })).toEqual(
+    [],
+  );
+  // The tier says nothing of a search.
+  const search = { search_context_cost_per_query: { search_context_size_low: 0.01 } };
+  expect(await doubts({ ...usual, ...search })).toEqual([]);
+  const regions = { eu: { input_per_1m: 1.1 }, us: 1.1 };
+  await many(world.db, 'update model_prices set regions = :regions returning id', {
+    regions: JSON.stringify(regions),
+  });
+  expect(await doubts(dearer)).toContain(
+    'prices of regions (eu) are not listed, and stay as they are',
+  );
+  expect((await prices.rowsOf({ m: dearer })).m?.group).toBe('asks');
+});
+
 test('a factor and a seller hold for the next import and for checks; losing the factor asks', async () => {
   const catalog = await listing({ m: usual });
   const served = [{ provider: 'openai-eu', model: 'm', seller: 'openai' }];
