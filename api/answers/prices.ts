@@ -44,6 +44,7 @@ export const metadata = z.strictObject({
   deprecation_date: day.optional(),
   successor: name.optional(),
   reasoning: z.boolean().optional(),
+  uplifts: z.array(z.string().max(200)).max(16).optional(),
 });
 
 const source = z.strictObject({

@@ -59,6 +59,8 @@ export const priceHelp: Record<string, string> = {
   supported_parameters: 'Members of a request that the model knows: tools, reasoning and others.',
   deprecation_date: 'The day on which the provider ends the model.',
   successor: 'The model that the provider names in its place.',
+  uplifts:
+    'Places of its targets where a list says more than is charged, each with the factor: `eu: 1.1`.',
   metadata: 'What a catalog knows of the model beside its price.',
 };
 

@@ -103,4 +103,6 @@ export interface Metadata {
   deprecation_date?: string;
   successor?: string;
   reasoning?: boolean;
+  /** `eu: 1.1`: places of its targets where a list says more than what is charged. */
+  uplifts?: string[];
 }

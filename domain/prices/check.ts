@@ -2,7 +2,7 @@ import { type Db, many } from '../sql';
 import type { Catalog } from './catalogs/catalog';
 import { type AmountChange, type Diff, diff } from './diff';
 import { percentOf } from './doubts';
-import { covers, labelOf, makePlan, nameOf } from './plan';
+import { covers, labelOf, makePlan, nameOf, type Served } from './plan';
 import type { ServedModels } from './served';
 import { COST_DAYS, isFault, type ToldCost, toldCosts } from './told-costs';
 
@@ -116,6 +116,8 @@ async function comparedEach(
   { served, factors }: ServedModels,
 ): Promise<Pick<Diff, 'rows' | 'missing'>> {
   const sellers = new Map(served.map(({ provider, seller }) => [provider, seller]));
+  const places = new Map<string, Served[]>();
+  for (const one of served) places.set(nameOf(one), [...(places.get(nameOf(one)) ?? []), one]);
   const exact = priced.filter(({ model }) => !model.endsWith('*'));
   const found: Pick<Diff, 'rows' | 'missing'> = { rows: [], missing: [] };
   const kinds = new Set(catalogs.map(({ source }) => source.catalog));
@@ -123,9 +125,11 @@ async function comparedEach(
     const asked = exact.filter((one) => [...kinds].find((each) => isOf(one, each)) === kind);
     const first = catalogs.filter(({ source }) => source.catalog === kind);
     const others = catalogs.filter(({ source }) => source.catalog !== kind);
-    const models = asked.map(({ provider, model }) => ({
-      ...{ provider, model, seller: sellers.get(provider) },
-    }));
+    const models = asked.flatMap(({ provider, model }) => {
+      const one = { provider, model, seller: sellers.get(provider) };
+      const at = places.get(nameOf(one)) ?? [];
+      return at.length > 0 ? at.map(({ place }) => ({ ...one, place })) : [one];
+    });
     const wanted = { served: models, whole: [] };
     const { rows, missing } = await diff(
       db,

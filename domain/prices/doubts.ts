@@ -9,7 +9,7 @@ import { flat, parents } from './listed';
 export interface AmountChange {
   /**
    * `input_per_1m`, `above 200000: input_per_1m`, `priority: input_per_1m`; or `max_output_tokens`,
-   * `price_factor`, and `reasoning`, which is `true` or `false`.
+   * `price_factor`, `factor at eu`, and `reasoning`, which is `true` or `false`.
    */
   amount: string;
   was: string | null;

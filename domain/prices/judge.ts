@@ -12,6 +12,7 @@ import {
   leftOut,
 } from './doubts';
 import { isBillable } from './listed';
+import { upliftChanges } from './places';
 import { covers, nameOf, type Plan, type PlanRow } from './plan';
 import { outOfLine } from './siblings';
 import { type Present, planned, presentPrices } from './stored';
@@ -95,7 +96,8 @@ function judged(row: PlanRow, facts: Facts): Judged {
   const price = withUnlisted(listed, own);
   const of_price = changesOf(present?.price, price);
   const of_model = own?.source === 'hand' ? [] : factChanges(own, row.metadata);
-  const changes = [...of_price, ...of_model];
+  const of_places = own?.source === 'import' ? upliftChanges(own.metadata, row.metadata) : [];
+  const changes = [...of_price, ...of_model, ...of_places];
   const is_empty = !isBillable(listed);
   const { coming, doubts: later_doubts } = comingOf(row, price, facts);
   const doubts = [

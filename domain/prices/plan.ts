@@ -3,7 +3,7 @@ import type { Db } from '../sql';
 import { cut, isKept } from '../texts';
 import type { Catalog, ListedPrice, Listing, Source } from './catalogs/catalog';
 import { agree, isBillable, multiplied, wordsOf } from './listed';
-import { placeDoubts } from './places';
+import { placeDoubts, upliftsAt } from './places';
 import { namesOf, sellerOf } from './sellers';
 import { type Present, presentPrices } from './stored';
 
@@ -199,7 +199,9 @@ function rowOf(
   if (listing.lent_by !== undefined && !is_confirmed)
     doubts.push(`${label} supposes the price of ${listing.lent_by}`);
   const seller = sellerOf(one.seller ?? one.provider) as string;
-  doubts.push(...placeDoubts({ provider: one.provider, seller, factor }, places, found));
+  const sold = { provider: one.provider, seller, factor };
+  doubts.push(...placeDoubts(sold, places, found));
+  const uplifts = upliftsAt(sold, places, found);
   const tiers = [first, ...agreeing].map((each) => each.listing.price.service_tiers);
   const service_tiers = tiers.find((lists) => Object.keys(lists).length > 0) ?? {};
   const inOurs = (price: ListedPrice) =>
@@ -214,7 +216,10 @@ function rowOf(
     coming: listing.coming.slice(0, COMING_MAX).map(({ from, price }) => ({
       ...{ from, price: inOurs(price) },
     })),
-    metadata: Object.assign({}, ...[...found].reverse().map((each) => each.listing.metadata)),
+    metadata: {
+      ...Object.assign({}, ...[...found].reverse().map((each) => each.listing.metadata)),
+      ...(uplifts.length > 0 ? { uplifts } : {}),
+    },
     doubts: doubts.slice(0, DOUBTS_MAX).map((doubt) => cut(doubt, DOUBT_CHARACTERS_MAX)),
     lost: listing.lost.slice(0, DOUBTS_MAX),
   };

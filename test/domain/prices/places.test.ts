@@ -66,6 +66,39 @@ test.each([
   expect(row?.doubts).toEqual(doubts);
 });
 
+test.each([
+  ['a list that is dearer there by now', claude, dearer, ['europe-west4']],
+  ['a dearer place beside the one before', dearer, dearer, ['global', 'europe-west4']],
+])('an import and a check ask once about %s', async (_, before, after, places) => {
+  const catalogOf = (entry: object) =>
+    readCatalog(JSON.stringify({ 'vertex_ai/m': entry }), { name: 'made', dated: null });
+  const first = servedBy(config(vertex(places[0] as string)));
+  const planOf = async (entry: object, { served, factors }: typeof first) =>
+    makePlan(world.db, [await catalogOf(entry)], { served, whole: [] }, factors, []);
+  await imports.apply(world.db, await planOf(before, first), { take: [], free: [] }, 'a');
+  expect((await check(world.db, [await catalogOf(before)], first)).faults).toBe(0);
+  const now = servedBy(config(...places.map((place) => vertex(place))));
+  const changes = [{ amount: 'factor at europe-west4', was: null, now: '1.1', percent: '+10.0' }];
+  const doubts = uplifted('europe-west4');
+  const plan = await planOf(after, now);
+  expect((await diff(world.db, plan)).rows).toMatchObject([{ group: 'asks', changes, doubts }]);
+  const found = await check(world.db, [await catalogOf(after)], now);
+  expect(found).toMatchObject({ faults: 1, differs: [{ name: 'vertex/m', changes, doubts }] });
+  await imports.apply(world.db, plan, { take: ['vertex/m'], free: [] }, 'a');
+  const taken = await planOf(after, now);
+  expect((await diff(world.db, taken)).rows).toMatchObject([{ group: 'same' }]);
+  expect((await check(world.db, [await catalogOf(after)], now)).faults).toBe(0);
+  // A factor decides, and another one of the list is told again.
+  const decided = servedBy(config(vertex('europe-west4', { price_factor: 1.1 })));
+  expect((await diff(world.db, await planOf(after, decided))).rows[0]?.doubts).toEqual([
+    'its factor moves from 1 to 1.1',
+  ]);
+  const more = { ...claude, regional_endpoint_uplift_multiplier: 1.2 };
+  expect((await diff(world.db, await planOf(more, now))).rows[0]?.changes).toEqual([
+    { amount: 'factor at europe-west4', was: '1.1', now: '1.2', percent: '+9.1' },
+  ]);
+});
+
 test('a catalog that says nothing of places asks where some cost more', async () => {
   const targets = [{ ...vertex('europe-west4'), models: ['gemini-2.5-pro'] }];
   const { served } = servedBy(config(...targets));
