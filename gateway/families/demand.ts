@@ -39,6 +39,12 @@ export const nothing_asked: Demand = { needs: [], units: {}, untold: {} };
 
 // More than this is not held for, whatever a request allows its tools.
 export const RUNS_MAX = 100;
+/**
+ * The searches that are held for where a request sets no limit: so often Anthropic's loop of tools
+ * goes round in one request (platform.claude.com/docs/en/build-with-claude/handling-stop-reasons,
+ * `pause_turn`). OpenAI documents no number. Those that ran are charged.
+ */
+export const SEARCHES_EXPECTED = 10;
 /** The tokens of a picture of the largest size and the best quality that a tool makes. */
 export const PICTURE_TOKENS = 6_240;
 
@@ -200,9 +206,9 @@ function need(demand: Asked, param: string, amount: Amount): void {
   demand.needs.push({ param, amount });
 }
 
-/** How often a tool may run, as far as the request says. */
+/** How often a tool may run, as the request says, else as is expected. */
 function runsOf(tool: unknown, { max_tool_calls }: Body): number {
-  const runs = countOf((tool as Body).max_uses) || countOf(max_tool_calls) || 1;
+  const runs = countOf((tool as Body).max_uses) || countOf(max_tool_calls) || SEARCHES_EXPECTED;
   return Math.min(runs, RUNS_MAX);
 }
 

@@ -190,7 +190,7 @@ test.each<[Wire, object, object]>([
   [
     'responses',
     { input: [{ type: 'additional_tools', tools: [{ type: 'file_search' }] }] },
-    one('input', 'per_file_search', { file_searches: 1 }),
+    one('input', 'per_file_search', { file_searches: 10 }),
   ],
   [
     'responses',
@@ -206,6 +206,21 @@ test.each<[Wire, object, object]>([
     'responses',
     { tools: [{ type: 'image_generation' }] },
     one('tools', 'image_output_per_1m', { image_output_tokens: PICTURE_TOKENS }),
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'web_search' }] },
+    one('tools', 'per_web_search', { web_searches: 10 }),
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'file_search' }], max_tool_calls: 2 },
+    one('tools', 'per_file_search', { file_searches: 2 }),
+  ],
+  [
+    'messages',
+    { tools: [{ type: 'web_search_20250305' }] },
+    one('tools', 'per_web_search', { web_searches: 10 }),
   ],
   [
     'messages',

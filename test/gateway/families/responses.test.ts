@@ -145,7 +145,7 @@ test.each<[string, object, number, bigint?]>([
     1,
   ],
   ['items by reference', { input: [{ type: 'item_reference', id: 'a' }, { id: 'b' }] }, 2],
-  ['a tool that the provider runs', { tools: [{ type: 'web_search' }] }, 1, 10_000_000n],
+  ['a tool that the provider runs', { tools: [{ type: 'web_search' }] }, 1, 100_000_000n],
 ])('input that is not in the body adds the surcharge: %s', async (_, body, pieces, fee = 0n) => {
   const { url } = await world.openGateway({ settings: { stored_ids: 'pass' } });
   expect((await ask('Hello', body, url)).status).toBe(200);
