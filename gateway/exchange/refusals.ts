@@ -1,6 +1,7 @@
 import type { AppError } from '../../domain/errors';
 import type { Routed } from '../call/call';
 import { checkRefusal } from '../stages/policies';
+import { withoutAccounts } from '../upstreams/account-names';
 import { withoutTokens } from '../upstreams/credentials/outbound';
 import { failureBody, ownKeyRefused, refusedBody } from '../upstreams/errors';
 import { type Failure, failureWith } from '../upstreams/failures';
@@ -38,20 +39,35 @@ function namedBeside(headers: Headers): string | undefined {
   return name === '' ? undefined : name;
 }
 
-/** The same without what proves who asks: some servers repeat the headers that they were sent. */
+/**
+ * The same without what proves who asks, as some servers repeat the headers that they were sent,
+ * and without what names the account that does. Of a refusal of that account no client is told, and
+ * the operator may read the name.
+ */
 export function withoutSecrets(refused: Refused, secrets: readonly string[]): Refused {
   const { failure, refusal } = refused;
-  if (!secrets.some((secret) => refusal.body.includes(secret))) return refused;
-  const hide = hiding(secrets);
-  const body = Buffer.from(hide(refusal.body.toString('utf8')));
+  const hide = failure.blame === 'account' ? hiding(secrets) : hidingAll(secrets);
+  const given = refusal.body.toString('utf8');
+  const text = hide(given);
+  const message = hide(failure.message);
+  const is_same = text === given;
+  if (is_same && message === failure.message) return refused;
   return {
     failure: {
       ...failure,
-      message: hide(failure.message),
-      ...(failure.original === undefined ? {} : { original: hide(failure.original) }),
+      message,
+      // An escape may hide in the body what its words say.
+      ...(is_same ? { is_retold: true } : {}),
+      ...(failure.original === undefined ? {} : { original: hiding(secrets)(failure.original) }),
     },
-    refusal: { ...refusal, body },
+    refusal: { ...refusal, body: is_same ? refusal.body : Buffer.from(text) },
   };
+}
+
+/** Takes secrets out of a text, and what names the account that asks. */
+export function hidingAll(secrets: readonly string[]): (text: string) => string {
+  const hide = hiding(secrets);
+  return (text) => withoutAccounts(hide(text));
 }
 
 /** Takes secrets out of a text. */

@@ -15,7 +15,7 @@ import { type Answer, type Ended, type Head, open, picked } from './answer';
 import { announced, type Charge, trail, trailPending } from './charge';
 import { CostTail } from './cost-tail';
 import { createStreamMeter } from './meter';
-import { hiding } from './refusals';
+import { hiding, hidingAll } from './refusals';
 import type { Valve } from './valve';
 
 // What comes before the answer itself waits for it no longer than this: until then a stream that
@@ -158,18 +158,21 @@ export class StreamAnswer implements Answer {
   }
 
   /**
-   * What speaks of this gateway's account is no matter of its clients. What repeats a secret, and
-   * what their SDKs do not read as an error, is told in a shape that they do. It passes the guard
-   * by, so that policies look at it here.
+   * What speaks of this gateway's account is no matter of its clients. What repeats a secret, what
+   * names that account, and what their SDKs do not read as an error, is told in a shape that they
+   * do. It passes the guard by, so that policies look at it here.
    */
   private isHidden(said: Body, frame: Frame): boolean {
     const { call } = this;
     const secrets = this.options.secrets();
     const given = failureInside(said);
-    const failure = { ...given, message: hiding(secrets)(given.message) };
+    const hide = given.blame === 'account' ? hiding(secrets) : hidingAll(secrets);
+    const failure = { ...given, message: hide(given.message) };
+    const text = frame.bytes.toString('utf8');
     const is_told =
       failure.is_retold === true ||
-      secrets.some((secret) => frame.bytes.includes(secret)) ||
+      failure.message !== given.message ||
+      hide(text) !== text ||
       !isReadable(call.family, said, frame);
     if (failure.blame === 'account') this.told = this.keyRefused(failure);
     else if (is_told && failure.message !== '')
