@@ -21,6 +21,8 @@ export function parseBody(text: string): Body {
 
 /** Any value, within the same bounds. */
 export function parseText(text: string, parse: (text: string) => unknown = JSON.parse): unknown {
+  if (text.trim() === '')
+    throw new AppError('invalid_json', 'The body is empty. Send a JSON object.');
   checkStructure(text);
   try {
     return parse(text);

@@ -120,8 +120,14 @@ function endedEarly(): AppError {
   return new AppError('invalid_request', 'The body ended early.');
 }
 
+const MB = 1_048_576;
+
 function tooLarge(limit: number): AppError {
-  return new AppError('payload_too_large', `A body may have at most ${limit} bytes.`);
+  const most = limit < MB ? `${limit} bytes` : `${Math.floor((limit / MB) * 10) / 10} MB`;
+  return new AppError(
+    'payload_too_large',
+    `The request is larger than the ${most} that this gateway takes. Send less at once: a shorter conversation, smaller pictures or files, or a sound in parts.`,
+  );
 }
 
 function tooSlow(): AppError {

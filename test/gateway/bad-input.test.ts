@@ -62,6 +62,15 @@ test.each<[string, number, object | string, Record<string, string>]>([
   expect(await arrivals(world.models_url)).toEqual([]);
 });
 
+test.each(['', ' \n'])('an empty body (%j) is told as one', async (body) => {
+  const answer = await post(world.url + path, world.key, body);
+  const message = 'The body is empty. Send a JSON object.';
+  expect([answer.status, JSON.parse(answer.text).error]).toMatchObject([
+    400,
+    { code: 'invalid_json', message },
+  ]);
+});
+
 test('a body of 20 MB passes', async () => {
   const answer = await post(
     world.url + path,
