@@ -22,6 +22,13 @@ const common = [
   'frequency_penalty',
 ];
 const mistral = new Set([...common, 'random_seed', 'safe_prompt', 'prediction', 'prompt_mode']);
+// What Mistral takes of a message, by who speaks (docs.mistral.ai/api, chat).
+const mistral_messages: Readonly<Record<string, readonly string[]>> = {
+  system: ['role', 'content'],
+  user: ['role', 'content'],
+  assistant: ['role', 'content', 'tool_calls', 'prefix'],
+  tool: ['role', 'content', 'tool_call_id', 'name'],
+};
 const gemini = new Set([
   ...common,
   'max_completion_tokens',
@@ -41,11 +48,12 @@ export async function serveMistral(visit: Visit): Promise<void> {
     return answer(visit, 401, { detail: 'Unauthorized' });
   const unknown = Object.keys(body).filter((name) => !mistral.has(name));
   const is_empty = Array.isArray(body.tools) && body.tools.length === 0;
-  const wrong = [...unknown, ...(is_empty ? ['tools'] : [])];
+  const at_top = [...unknown, ...(is_empty ? ['tools'] : [])].map((name) => [name]);
+  const wrong = [...at_top, ...unknownInside(body.messages)];
   if (wrong.length > 0) {
-    const detail = wrong.map((name) => ({
+    const detail = wrong.map((place) => ({
       type: 'extra_forbidden',
-      loc: ['body', name],
+      loc: ['body', ...place],
       msg: 'Extra inputs are not permitted',
     }));
     return answer(visit, 422, {
@@ -57,6 +65,17 @@ export async function serveMistral(visit: Visit): Promise<void> {
   const { random_seed: _, ...rest } = body;
   const options = body.stream === true ? { stream_options: { include_usage: true } } : {};
   await relay(visit, pathOf(visit), { ...rest, ...options, model: standIn(String(body.model)) });
+}
+
+/** Where messages have members that Mistral does not know: `messages`, 1, `user`, `name`. */
+function unknownInside(messages: unknown): (string | number)[][] {
+  if (!Array.isArray(messages)) return [];
+  return messages.flatMap((message, n) => {
+    const role = String(message?.role);
+    const known = Object.hasOwn(mistral_messages, role) ? (mistral_messages[role] ?? []) : [];
+    const names = Object.keys(message ?? {}).filter((name) => !known.includes(name));
+    return names.map((name) => ['messages', n, role, name]);
+  });
 }
 
 const generated =
