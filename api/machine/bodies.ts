@@ -89,6 +89,8 @@ export const reserveBody = z
         containers: count.optional(),
         pages: count.optional(),
         image_output_tokens: count.optional(),
+        audio_input_tokens: count.optional(),
+        audio_output_tokens: count.optional(),
       } satisfies Members<Some<Units & Fees>>)
       .nullish(),
     service_tier: id.nullish(),

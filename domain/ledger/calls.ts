@@ -2,10 +2,9 @@ import type { GatewayEvent } from '../events';
 import type { TraceMembers } from '../trace';
 import type { PriceLine } from './price-sheet';
 
-// The contract between gateway and API: the bodies and answers of the machine routes. The gateway
-// writes these bodies and reads these answers in their wire form (runtime/wire.ts: money in major
-// units, times as ISO text); the API checks the bodies with api/machine/bodies.ts, and its answers
-// are these rows. Who a key is: domain/people/identity.ts.
+// The contract between gateway and API: bodies and answers of the machine routes, which the gateway
+// has in their wire form (runtime/wire.ts: money in major units, times as ISO text), and the API
+// checks (api/machine/bodies.ts). Who a key is: domain/people/identity.ts.
 
 /** A model that a request may run on, by the provider's id and the model's name. */
 export interface PricedModel {
@@ -26,6 +25,8 @@ export interface Fees {
   containers: number;
   pages: number;
   image_output_tokens: number;
+  audio_input_tokens: number;
+  audio_output_tokens: number;
 }
 
 /** The limits of a session, this call included: a count of calls, and USD. */
@@ -161,10 +162,9 @@ export interface BudgetWarning {
 }
 
 /**
- * The usage of one answer, reported by the upstream or counted by the gateway. Counts are tokens
- * unless the name says otherwise; an absent one is 0. All input tokens are in `prompt_tokens`:
- * cached, cache-write, audio, image and video; likewise reasoning, audio, image and video in
- * `completion_tokens`.
+ * The usage of one answer, as the upstream tells it or the gateway counts it: tokens unless the name
+ * says otherwise; absent is 0. Cached, cache-write, audio, image and video input tokens are in
+ * `prompt_tokens`; reasoning, audio, image and video output tokens in `completion_tokens`.
  */
 export interface Usage {
   prompt_tokens: number;

@@ -145,13 +145,7 @@ export function reserveItem(reserve: Reserve): Record<string, unknown> {
   const { traceparent: _trace, identity_proof_method: _proof, trace_label: _label, ...rest } = more;
   return {
     ...rest,
-    characters: units?.characters,
-    seconds: units?.seconds,
-    web_searches: units?.web_searches,
-    file_searches: units?.file_searches,
-    containers: units?.containers,
-    pages: units?.pages,
-    image_output_tokens: units?.image_output_tokens,
+    ...units,
     session_max_actions: session_limits?.max_actions,
     session_max_cost_usd: session_limits?.max_cost_usd,
   };

@@ -152,6 +152,8 @@ export interface Estimated extends Routed {
   has_unseen_input: boolean;
   /** How many pictures it sends. */
   pictures: number;
+  /** Those of the prompt's tokens that are of sound. */
+  sound_tokens: number;
   units: Units | undefined;
   /** What it asks for beyond tokens. */
   demand: Demand;

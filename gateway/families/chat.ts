@@ -79,7 +79,9 @@ export function addImage(input: Input, detail: unknown, data?: unknown): void {
 
 /** Spoken input, `{data, format}`. */
 export function addSound(input: Input, value: unknown): void {
-  input.tokens += isObject(value) ? Math.ceil(soundTokens(stringOf(value.data))) : 0;
+  const tokens = isObject(value) ? Math.ceil(soundTokens(stringOf(value.data))) : 0;
+  input.tokens += tokens;
+  input.sound_tokens += tokens;
 }
 
 /** The tokens of sound in Base64, fractions included. */

@@ -48,6 +48,9 @@ export const SEARCHES_EXPECTED = 10;
 /** The tokens of a picture of the largest size and the best quality that a tool makes. */
 export const PICTURE_TOKENS = 6_240;
 
+/** As many as any completion has: the hold takes no more than its own. */
+export const SPOKEN_TOKENS = 1_000_000_000;
+
 /** No money hangs on it, or only tokens that the usage tells. */
 export const free: Rule = () => undefined;
 /** A tool without a type is the client's own if it has a name; others are the provider's. */
@@ -125,7 +128,11 @@ export const modalities: Rule = (value, demand, param, body) => {
     const tries = Math.max(1, countOf(body.n), countOf(body.best_of));
     demand.units.image_output_tokens = PICTURE_TOKENS * tries;
   }
-  if (value.includes('audio')) need(demand, param, 'audio_output_per_1m');
+  if (value.includes('audio')) {
+    need(demand, param, 'audio_output_per_1m');
+    // All of it may be spoken.
+    demand.units.audio_output_tokens = SPOKEN_TOKENS;
+  }
   if (value.includes('video')) need(demand, param, 'video_output_per_1m');
 };
 

@@ -14,6 +14,8 @@ export interface Input {
   has_foreign: boolean;
   /** The pictures, of which models make very different numbers of tokens. */
   pictures: number;
+  /** Those of the tokens that are of sound, which has a price of its own. */
+  sound_tokens: number;
 }
 
 /** The members of parts, by the parts' types, that are counted in another way than as text. */
@@ -35,7 +37,7 @@ export function countedParts(members: Record<string, Record<string, Count>>): Pa
 
 /** Nothing counted yet but these tokens. */
 export function newInput(tokens = 0): Input {
-  return { texts: [], tokens, unseen: 0, has_foreign: false, pictures: 0 };
+  return { texts: [], tokens, unseen: 0, has_foreign: false, pictures: 0, sound_tokens: 0 };
 }
 
 /** The messages, or items, of a conversation. */

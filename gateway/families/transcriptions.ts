@@ -56,6 +56,7 @@ export async function readTranscription({
 export function transcriptionInput(body: Body): Input {
   const { prompt, seconds, 'keywords[]': keywords } = body;
   const input = newInput(Math.ceil((seconds as number) * SOUND_TOKENS_PER_SECOND));
+  input.sound_tokens = input.tokens;
   // The provider may hear more than its file says.
   input.has_foreign = mostSeconds(body) > (seconds as number);
   for (const text of [prompt, ...(Array.isArray(keywords) ? keywords : [])]) {

@@ -32,6 +32,7 @@ export async function estimate(call: Routed): Promise<Estimated> {
     estimated_prompt_tokens,
     has_unseen_input,
     pictures: input.pictures,
+    sound_tokens: Math.min(input.sound_tokens, estimated_prompt_tokens),
     units,
     demand,
   });

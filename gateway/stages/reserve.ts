@@ -157,8 +157,9 @@ async function requestOf(
 }
 
 /** What is priced by number, as far as the request says it. */
-function unitsOf({ units, demand }: Limited): Some<Units & Fees> | undefined {
-  return demand.needs.length === 0 ? units : { ...units, ...demand.units };
+function unitsOf({ units, demand, sound_tokens }: Limited): Some<Units & Fees> | undefined {
+  const asked = demand.needs.length === 0 ? units : { ...units, ...demand.units };
+  return sound_tokens === 0 ? asked : { ...asked, audio_input_tokens: sound_tokens };
 }
 
 /** Sends the settlement. If its usage is refused, what was held for is charged. */
@@ -191,11 +192,14 @@ function tierOf({ demand, candidates }: Limited): string | undefined {
 /** The usage that the reserve holds for. Its pictures stand in the completion, as in a usage. */
 function heldFor(call: Funded): Usage {
   const { region, units } = call.demand;
+  const completion_tokens = completionCeiling(call);
   return {
     ...nothing_used,
     ...unitsOf(call),
     prompt_tokens: call.estimated_prompt_tokens,
-    completion_tokens: completionCeiling(call) + (units.image_output_tokens ?? 0),
+    completion_tokens: completion_tokens + (units.image_output_tokens ?? 0),
+    audio_input_tokens: call.sound_tokens,
+    audio_output_tokens: Math.min(units.audio_output_tokens ?? 0, completion_tokens),
     service_tier: tierOf(call),
     region,
   };

@@ -103,6 +103,25 @@ test('what a request may bring is held: searches, containers, pages and pictures
   expect((await reserve({ units: pictures })).reserved_amount_nanos).toBe(plain + 400_000n * TOKEN);
 });
 
+test('sound is held for at its own price, as far as that is dearer than text', async () => {
+  const [sound, cheap] = [randomUUID(), randomUUID()];
+  const price = { input_per_1m: 10, output_per_1m: 40 };
+  await makePrice(db, { ...price, model: sound, audio_input_per_1m: 40, audio_output_per_1m: 80 });
+  await makePrice(db, { ...price, model: cheap, audio_input_per_1m: 1, audio_output_per_1m: 1 });
+  const heldOf = async (of: string, units: object, more: object = {}) =>
+    (await reserve({ model: of, units, ...more })).reserved_amount_nanos;
+  expect(await heldOf(sound, {})).toBe(plain);
+  expect(await heldOf(sound, { audio_input_tokens: 900 })).toBe(41_000n * TOKEN);
+  expect(await heldOf(sound, { audio_output_tokens: 1_000_000_000 })).toBe(18_000n * TOKEN);
+  const both = { audio_input_tokens: 5_000, audio_output_tokens: 50 };
+  expect(await heldOf(sound, both)).toBe(46_000n * TOKEN);
+  const pictures = { image_output_tokens: 10, audio_output_tokens: 1_000_000 };
+  expect(await heldOf(sound, pictures)).toBe(18_400n * TOKEN);
+  // It may be words after all.
+  expect(await heldOf(cheap, both)).toBe(plain);
+  expect(await heldOf(model, both)).toBe(plain);
+});
+
 test.each<[string, bigint, number]>([
   ['priority', 30_000n * TOKEN, 0],
   ['flex', 7_000n * TOKEN, 0],

@@ -12,6 +12,7 @@ import {
   messageTools,
   PICTURE_TOKENS,
   responseTools,
+  SPOKEN_TOKENS,
 } from '../../../gateway/families/demand';
 import { contentBlocks, outputItems } from '../../../gateway/families/fees';
 import { checkKeys } from '../../../gateway/wire/members';
@@ -180,7 +181,11 @@ test.each<[Wire, object, object]>([
     { modalities: ['image'], n: 3, best_of: 2 },
     one('modalities', 'image_output_per_1m', { image_output_tokens: 3 * PICTURE_TOKENS }),
   ],
-  ['chat', { modalities: ['text', 'audio'] }, one('modalities', 'audio_output_per_1m', {})],
+  [
+    'chat',
+    { modalities: ['text', 'audio'] },
+    one('modalities', 'audio_output_per_1m', { audio_output_tokens: SPOKEN_TOKENS }),
+  ],
   ['chat', { modalities: ['video'] }, one('modalities', 'video_output_per_1m', {})],
   [
     'responses',
