@@ -162,7 +162,7 @@ export interface BudgetWarning {
 }
 
 /**
- * The usage of one answer, as the upstream tells it or the gateway counts it: tokens unless the name
+ * The usage of an answer, as the upstream tells it or the gateway counts it: tokens unless the name
  * says otherwise; absent is 0. Cached, cache-write, audio, image and video input tokens are in
  * `prompt_tokens`; reasoning, audio, image and video output tokens in `completion_tokens`.
  */
