@@ -261,3 +261,13 @@ export async function tellPrices(db: Db, found: object & { faults: number }): Pr
     { found: JSON.stringify(found), faults: found.faults },
   );
 }
+
+/**
+ * An event as its organization reads it: what a call cost the platform at its provider is the
+ * platform's own matter, unless an own key of the organization served it.
+ */
+export function forOrganization<One extends Pick<Event, 'payload'>>(event: One): One {
+  const { provider_cost_usd, ...payload } = event.payload;
+  if (provider_cost_usd === undefined || typeof payload.provider_key_id === 'string') return event;
+  return { ...event, payload };
+}

@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { Context, Middleware } from 'koa';
 import { AppError, errorHeaders, isAppError, toErrorBody } from '../domain/errors';
 import { newId } from '../domain/ids';
@@ -124,4 +125,13 @@ function unknownPath({ method, path }: Context): AppError {
     ? ''
     : ' Paths begin with /v1: does the base URL end with it?';
   return new AppError('not_found', `${said}${hint}`);
+}
+
+/** The text of a JSON body, which is UTF-8: read as another text it would change without a word. */
+export function jsonText(ctx: Context, bytes: Buffer): string {
+  const { charset } = ctx.request;
+  if (charset !== '' && !/^"?utf-?8"?$/i.test(charset))
+    throw new AppError('unsupported_media_type', 'Send the body as application/json in UTF-8.');
+  if (!isUtf8(bytes)) throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');
+  return bytes.toString('utf8');
 }

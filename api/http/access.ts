@@ -216,6 +216,18 @@ export function bearerOf(http: Context): string | undefined {
   return /^Bearer\s+(\S+)$/i.exec(http.get('authorization'))?.[1];
 }
 
+/**
+ * Who acts: the person, or else the key that lasts, whichever session it has opened: a session is
+ * forgotten a week after its end.
+ */
+export function actorOf({
+  id,
+  user_id,
+  lasting_key_id,
+}: Pick<Principal, 'id' | 'user_id' | 'lasting_key_id'>): string {
+  return user_id ?? lasting_key_id ?? id;
+}
+
 function principalOf({ id, org_id, user_id, scopes, lasting_key_id }: LivingToken): Principal {
   return { id, org_id, user_id, scopes, lasting_key_id };
 }

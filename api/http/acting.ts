@@ -1,6 +1,6 @@
 import * as auditEvents from '../../domain/audit-events';
 import type { Db } from '../../domain/sql';
-import type { Principal } from './access';
+import { actorOf, type Principal } from './access';
 
 interface Call {
   db: Db;
@@ -19,8 +19,8 @@ export function inName<T>(call: Call, action: (db: Db) => Promise<T>): Promise<T
   });
 }
 
-/** Who acts: the person or else the key, and the key or session that was used. */
+/** Who acts, and the key or session that was used. */
 export function actingOf({ principal, request_id }: Omit<Call, 'db'>): auditEvents.Acting {
   const { id, user_id } = principal;
-  return { actor: user_id ?? id, key_id: id === user_id ? undefined : id, request_id };
+  return { actor: actorOf(principal), key_id: id === user_id ? undefined : id, request_id };
 }

@@ -1,8 +1,8 @@
-import { isUtf8 } from 'node:buffer';
 import type { Context } from 'koa';
 import getRawBody from 'raw-body';
-import { AppError, isAppError } from '../../domain/errors';
-import { cut, isKept } from '../../domain/texts';
+import { AppError } from '../../domain/errors';
+import { readObject } from '../../domain/json';
+import { jsonText } from '../../runtime/conventions';
 
 /** How large a body may be. */
 interface Bounds {
@@ -33,7 +33,6 @@ export function boundsOf(
 
 /** A body that takes longer to arrive than this is not waited for. */
 const ARRIVAL_MS = 10_000;
-const NESTING_MAX = 100;
 
 /** Reads a JSON object. An absent body is an empty one. */
 export async function readJson(http: Context, bounds: Bounds): Promise<Record<string, unknown>> {
@@ -46,94 +45,7 @@ export async function readJson(http: Context, bounds: Bounds): Promise<Record<st
       'Send the body as application/json, without a content encoding.',
     );
   }
-  requireUtf8(http, bytes);
-  const text = bytes.toString('utf8');
-  const body = parseText(text);
-  if (bounds.members !== undefined) checkMembers(text, bounds.members);
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new AppError('invalid_json', 'The body must be a JSON object.');
-  }
-  return body as Record<string, unknown>;
-}
-
-/** JSON is UTF-8. Read as another text it would be changed without a word. */
-function requireUtf8(http: Context, bytes: Buffer): void {
-  const { charset } = http.request;
-  if (charset !== '' && !/^"?utf-?8"?$/i.test(charset))
-    throw new AppError('unsupported_media_type', 'Send the body as application/json in UTF-8.');
-  if (!isUtf8(bytes)) throw new AppError('invalid_json', 'The body is not UTF-8, as JSON must be.');
-}
-
-function parseText(text: string): unknown {
-  try {
-    // Only an escape can contain a character that PostgreSQL cannot hold, so other bodies are not
-    // walked.
-    const body: unknown = JSON.parse(text);
-    if (text.includes('\\u')) requireTextsIn('', body);
-    return body;
-  } catch (error) {
-    if (isAppError(error)) throw error;
-    throw new AppError('invalid_json', 'The body is not JSON.');
-  }
-}
-
-/** Refuses a text that PostgreSQL cannot hold, anywhere in a body: by its whole path. */
-function requireTextsIn(path: string, value: unknown): void {
-  if (typeof value === 'string') requireText(path, value);
-  if (typeof value !== 'object' || value === null) return;
-  for (const [name, member] of Object.entries(value)) {
-    const at = path === '' ? name : `${path}.${name}`;
-    requireText(at, name);
-    requireTextsIn(at, member);
-  }
-}
-
-/** Refuses a text that PostgreSQL cannot hold. */
-export function requireText(param: string, value: string): void {
-  if (isKept(value)) return;
-  throw new AppError('invalid_field', `${param} holds a character that no text may have.`, {
-    param,
-  });
-}
-
-const piece = /"(?:[^"\\]|\\.)*"|[{}[\],:]/g;
-
-/**
- * Refuses JSON that names a member of one object twice, as readers differ in which of them counts,
- * and what has more members or levels than anybody needs.
- */
-function checkMembers(text: string, members_max: number): void {
-  const names: Set<string>[] = [];
-  let members = 1;
-  let latest = '';
-  for (const [sign] of text.matchAll(piece)) {
-    if (sign === '{' || sign === '[') names.push(new Set());
-    else if (sign === '}' || sign === ']') names.pop();
-    else if (sign === ':') addName(names.at(-1) as Set<string>, latest);
-    else if (sign === ',') members += 1;
-    else latest = sign;
-    if (members > members_max)
-      throw new AppError(
-        'payload_too_large',
-        `A body may have at most ${members_max} members and items.`,
-      );
-    if (names.length > NESTING_MAX)
-      throw new AppError(
-        'invalid_request',
-        `The body is nested too deeply: at most ${NESTING_MAX} levels of objects and lists are taken.`,
-      );
-  }
-}
-
-const NAME_SHOWN_CHARACTERS = 64;
-
-function addName(names: Set<string>, text: string): void {
-  const name = text.includes('\\') ? (JSON.parse(text) as string) : text.slice(1, -1);
-  if (names.has(name)) {
-    const param = cut(name, NAME_SHOWN_CHARACTERS);
-    throw new AppError('invalid_request', `The body names "${param}" twice.`, { param });
-  }
-  names.add(name);
+  return readObject(jsonText(http, bytes), bounds.members);
 }
 
 /** A request's body as it came. */

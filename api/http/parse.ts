@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
-import { requireText } from './body';
+import { requireText } from '../../domain/json';
 
 /**
  * Path, query and body share one namespace; a name given twice is refused, so that none silently

@@ -12,7 +12,7 @@ import {
 import * as messages from '../../domain/notices/messages';
 import * as answers from '../answers/notices';
 import * as shared from '../answers/shared';
-import { ownerOf, ownOrg } from '../http/access';
+import { actorOf, ownerOf, ownOrg } from '../http/access';
 import { inName } from '../http/acting';
 import { id, name, page } from '../http/fields';
 import { isRepeated, once } from '../http/idempotency';
@@ -121,7 +121,7 @@ async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>)
   const secret = given.channel === 'webhook' ? (given.secret ?? newSecret()) : given.secret;
   const to = await targetIn({ ...given, secret }, notice_reach);
   const { name, channel } = given;
-  const created_by = principal.user_id ?? principal.id;
+  const created_by = actorOf(principal);
   const row = { org_id, name, channel, kinds: chosen, created_by, ...to };
   // Only now: no connection is held while the name is resolved.
   const told = channel === 'webhook' ? (secret ?? null) : null;

@@ -6,7 +6,7 @@ import * as refunds from '../../domain/payments/refunds';
 import * as payments from '../../domain/payments/sessions';
 import * as answers from '../answers/payments';
 import * as shared from '../answers/shared';
-import { ownerOf, platformAdmin } from '../http/access';
+import { actorOf, ownerOf, platformAdmin } from '../http/access';
 import { inName } from '../http/acting';
 import { flag, id, listParts, paymentProvider, positiveAmount } from '../http/fields';
 import { onceElsewhere } from '../http/idempotency';
@@ -119,7 +119,7 @@ async function sendBack(ctx: Ctx, org_id: string, input: z.infer<typeof refund>)
       payment_session_id,
       reason: input.reason,
       allow_negative,
-      by: ctx.principal.user_id ?? ctx.principal.id,
+      by: actorOf(ctx.principal),
     }),
   );
   const before = await refunds.get(db, refund_id);
@@ -167,7 +167,7 @@ async function decide(
     await sendBack(ctx, org_id, wanted);
   } else if (action === 'refund_succeeded' || action === 'refund_failed') {
     const status = action === 'refund_succeeded' ? 'succeeded' : 'failed';
-    const by = principal.user_id ?? principal.id;
+    const by = actorOf(principal);
     await inName(ctx, (trx) => refunds.end(trx, session_id, { status, by, note }));
   } else
     await inName(ctx, (trx) =>
@@ -176,7 +176,7 @@ async function decide(
         note,
         amount_nanos: amount,
         resolution: action === 'credit' ? 'credited' : 'closed',
-        by: principal.user_id ?? principal.id,
+        by: actorOf(principal),
       }),
     );
   return operators.getForAdmin(db, session_id);

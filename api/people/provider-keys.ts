@@ -3,11 +3,11 @@ import { AppError } from '../../domain/errors';
 import * as configs from '../../domain/gateways/configs';
 import * as providerKeys from '../../domain/gateways/provider-keys';
 import { requireLiving } from '../../domain/known';
-import { isPlatformAdmin } from '../../domain/people/rights';
+import * as rights from '../../domain/people/rights';
 import { ownKeyTrouble } from '../../gateway/config/kinds';
 import * as answers from '../answers/provider-keys';
 import * as shared from '../answers/shared';
-import { ownerOf, ownOrg, permission } from '../http/access';
+import { actorOf, ownerOf, ownOrg, permission } from '../http/access';
 import { id, listParts, priceFactor } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -69,8 +69,13 @@ export const providerKeyRoutes = [
     path: '/v1/provider-keys/:id',
     access: billing,
     input: changed,
-    handler: ({ db, principal }: Ctx, { id: key_id, ...terms }: z.infer<typeof changed>) =>
-      providerKeys.change(db, named(principal, key_id), terms, !isPlatformAdmin(principal)),
+    handler: async (ctx: Ctx, { id: key_id, ...terms }: z.infer<typeof changed>) =>
+      providerKeys.change(
+        ctx.db,
+        await named(ctx, key_id),
+        terms,
+        !rights.isPlatformAdmin(ctx.principal),
+      ),
     is_recorded: true,
     summary: 'Change how an own key is charged, or what follows where it is refused.',
     answer: answers.providerKey,
@@ -80,8 +85,8 @@ export const providerKeyRoutes = [
     path: '/v1/provider-keys/:id/rotate',
     access: billing,
     input: rotated,
-    handler: ({ db, principal, secrets }: Ctx, given: z.infer<typeof rotated>) =>
-      providerKeys.rotate(db, secrets, named(principal, given.id), given.key),
+    handler: async (ctx: Ctx, given: z.infer<typeof rotated>) =>
+      providerKeys.rotate(ctx.db, ctx.secrets, await named(ctx, given.id), given.key),
     is_recorded: true,
     summary: 'Put another value in the place of a key; calls that begin from now on use it.',
     answer: answers.providerKey,
@@ -91,22 +96,24 @@ export const providerKeyRoutes = [
     path: '/v1/provider-keys/:id',
     access: billing,
     input: one,
-    handler: ({ db, principal }: Ctx, input) => providerKeys.revoke(db, named(principal, input.id)),
+    handler: async (ctx: Ctx, input) => providerKeys.revoke(ctx.db, await named(ctx, input.id)),
     is_recorded: true,
     summary: 'End a key: no call that begins from now on uses it.',
     answer: answers.providerKey,
   }),
 ];
 
-/** Platform admins reach any by its id. */
-function named(principal: Ctx['principal'], key_id: string) {
-  return { id: key_id, owner: ownOrg(principal) ?? undefined };
+/** A key that is to change, by its id: platform admins reach any. The organization is locked. */
+async function named({ db, principal }: Ctx, key_id: string) {
+  const org_id = ownOrg(principal);
+  if (org_id !== null) await rights.lock(db, org_id, principal, 'org:billing');
+  return { id: key_id, owner: org_id ?? undefined };
 }
 
 async function make(ctx: Ctx, { org_id: of_org, ...given }: z.infer<typeof made>) {
   const { db, principal, secrets } = ctx;
   const org_id = await ownerOf(ctx, of_org);
-  const by = principal.user_id ?? principal.id;
+  const by = actorOf(principal);
   const { provider, name: called, key: value, ...terms } = given;
   if (org_id === null) {
     refuse(given, ['provider', 'price_factor', 'own_keys'], "says nothing of a platform's key");
@@ -115,7 +122,8 @@ async function make(ctx: Ctx, { org_id: of_org, ...given }: z.infer<typeof made>
   }
   refuse(given, ['name'], 'is for keys of the platform alone');
   if (provider === undefined) throw missing('provider', 'Name the provider in the price list.');
-  const is_bound = !isPlatformAdmin(principal);
+  const is_bound = !rights.isPlatformAdmin(principal);
+  if (is_bound) await rights.lock(db, org_id, principal, 'org:billing');
   await requireLiving(db, org_id);
   await requireOpened(db, provider);
   return providerKeys.create(db, secrets, { org_id, provider, key: value, terms, by, is_bound });

@@ -204,6 +204,9 @@ async function change(
   if (param && token.token_type === 'access')
     throw new AppError('invalid_field', `${param} is for gateway keys.`, { param });
   requireFuture(wanted.expires_at);
+  // One that lives on is as good as a new one.
+  if (org_id !== null && wanted.expires_at !== undefined)
+    rights.requirePerson(caller, token, 'name');
   const changed = await tokenChanges.change(db, org_id, token, wanted);
   if (org_id === null || (max_budget === undefined && budget_window === undefined)) return changed;
   const max_budget_nanos = max_budget === undefined ? token.max_budget_nanos : max_budget;
@@ -227,6 +230,7 @@ async function rotate({ db, principal }: Ctx, input: z.infer<typeof rotation>) {
   const token = await tokens.find(db, org_id, input.name);
   // The answer holds a working key, so it is as good as a new one with these scopes.
   await rights.requireChangeable(db, { org_id, caller }, token);
+  if (org_id !== null) rights.requirePerson(caller, token, 'name');
   const { user_id, token_type } = token;
   if (org_id !== null && user_id !== null && token_type === 'access')
     await requireTeamRank(db, { org_id, user_id, caller }, 'name');

@@ -4,7 +4,7 @@ import * as walletSettings from '../../domain/ledger/wallet-settings';
 import { lock } from '../../domain/people/rights';
 import * as answers from '../answers/budgets';
 import * as shared from '../answers/shared';
-import { actingOrg, ownOrg, permission } from '../http/access';
+import { actingOrg, actorOf, ownOrg, permission } from '../http/access';
 import { currency, id, name, page, positiveAmount } from '../http/fields';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
@@ -94,7 +94,7 @@ async function create(ctx: Ctx, given: z.infer<typeof created>) {
       max_per_call_nanos: given.max_per_call,
       max_per_day_nanos: given.max_per_day,
       source: given.source,
-      created_by: principal.user_id ?? principal.id,
+      created_by: actorOf(principal),
     });
   });
 }

@@ -6,7 +6,7 @@ import * as walletSettings from '../../domain/ledger/wallet-settings';
 import { lock, may } from '../../domain/people/rights';
 import * as answers from '../answers/budgets';
 import * as shared from '../answers/shared';
-import { actingOrg, member, ownOrg, permission } from '../http/access';
+import { actingOrg, actorOf, member, ownOrg, permission } from '../http/access';
 import { amount, currency, id, listParts, search } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -128,7 +128,7 @@ async function create({ db, principal }: Ctx, given: z.infer<typeof created>) {
     window: given.window,
     on_exceed,
     thresholds,
-    created_by: principal.user_id ?? principal.id,
+    created_by: actorOf(principal),
   });
 }
 

@@ -4,7 +4,7 @@ import * as changes from '../../domain/gateways/rollout-changes';
 import * as rollouts from '../../domain/gateways/rollouts';
 import * as answers from '../answers/gateways';
 import * as shared from '../answers/shared';
-import { platformAdmin } from '../http/access';
+import { actorOf, platformAdmin } from '../http/access';
 import { gatewayGroup, id, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -118,7 +118,7 @@ function action(what: changes.RolloutAction, summary: string) {
 }
 
 async function create({ db, principal }: Ctx, given: z.infer<typeof newRollout>) {
-  const by = principal.user_id ?? principal.id;
+  const by = actorOf(principal);
   const note = given.note ?? null;
   return shownRollout(
     await changes.create(db, { version: given.version, ...rulesOf(given), note, by }),

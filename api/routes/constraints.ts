@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import * as constraints from '../../domain/ledger/constraints';
+import * as rights from '../../domain/people/rights';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
 import { controlPlane, ownOrg, permission } from '../http/access';
@@ -121,19 +122,29 @@ async function list({ db, principal }: Ctx, input: z.infer<typeof ofAgent>) {
 
 async function create(ctx: Ctx, { id: agent_id, ...given }: z.infer<typeof created>) {
   const org_id = await constraints.orgOfAgent(ctx.db, agent_id, ownOrg(ctx.principal));
-  return once(ctx, org_id, (db) => constraints.create(db, { org_id, agent_id }, given));
+  return once(ctx, org_id, async (db) => {
+    await lockedOrg({ ...ctx, db }, agent_id);
+    return constraints.create(db, { org_id, agent_id }, given);
+  });
 }
 
-async function update(
-  { db, principal }: Ctx,
-  { id: agent_id, cid, ...given }: z.infer<typeof changed>,
-) {
+/** The organization of an agent, locked, in which the caller may still change caps. */
+async function lockedOrg({ db, principal }: Pick<Ctx, 'db' | 'principal'>, agent_id: string) {
   const org_id = await constraints.orgOfAgent(db, agent_id, ownOrg(principal));
+  await rights.lock(db, org_id, principal, 'agents:write');
+  // It may have been archived while that was waited for.
+  return constraints.orgOfAgent(db, agent_id, org_id);
+}
+
+async function update(ctx: Ctx, { id: agent_id, cid, ...given }: z.infer<typeof changed>) {
+  const { db } = ctx;
+  const org_id = await lockedOrg(ctx, agent_id);
   return constraints.update(db, { org_id, agent_id, id: cid }, given);
 }
 
-async function remove({ db, principal }: Ctx, { id: agent_id, cid }: z.infer<typeof one>) {
-  const org_id = await constraints.orgOfAgent(db, agent_id, ownOrg(principal));
+async function remove(ctx: Ctx, { id: agent_id, cid }: z.infer<typeof one>) {
+  const { db } = ctx;
+  const org_id = await lockedOrg(ctx, agent_id);
   await constraints.archive(db, { org_id, agent_id, id: cid });
 }
 

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { AppError, isAppError } from '../../domain/errors';
 import { nameOf, newestPlace, placeOf } from '../../domain/event-places';
-import { forOrganization } from '../../domain/event-readers';
 import * as events from '../../domain/events';
 import { isPlatformAdmin, may } from '../../domain/people/rights';
 import { teamsLedBy } from '../../domain/people/team-rights';
@@ -100,7 +99,7 @@ export function visibleTo(principal: Principal): readonly string[] {
 }
 
 function shownTo(principal: Principal, event: events.Event): events.Event {
-  return isPlatformAdmin(principal) ? event : forOrganization(event);
+  return isPlatformAdmin(principal) ? event : events.forOrganization(event);
 }
 
 async function list(ctx: Ctx, { limit, cursor, ...asked }: z.infer<typeof listed>) {
@@ -186,7 +185,7 @@ async function follow(ctx: Ctx, asked: z.infer<typeof followed>): Promise<void> 
   }
 
   function show(page: readonly events.Event[]): true | Promise<boolean> {
-    return showOn(res, follower.sees_costs ? page : page.map(forOrganization));
+    return showOn(res, follower.sees_costs ? page : page.map(events.forOrganization));
   }
 
   function end(error?: unknown): void {

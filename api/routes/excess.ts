@@ -2,7 +2,7 @@ import { z } from 'zod';
 import * as excess from '../../domain/ledger/excess';
 import * as answers from '../answers/money';
 import * as shared from '../answers/shared';
-import { ownerOf, platformAdmin } from '../http/access';
+import { actorOf, ownerOf, platformAdmin } from '../http/access';
 import { id, listParts, text } from '../http/fields';
 import { once } from '../http/idempotency';
 import { type Ctx, route } from '../http/route';
@@ -51,6 +51,6 @@ async function list(ctx: Ctx, { org_id, status: of, ...request }: z.infer<typeof
 
 async function decide(ctx: Ctx, input: z.infer<typeof decision>) {
   const { org_id } = await excess.get(ctx.db, input.id);
-  const by = ctx.principal.user_id ?? ctx.principal.id;
+  const by = actorOf(ctx.principal);
   return once(ctx, org_id, (db) => excess.decide(db, { ...input, by }));
 }

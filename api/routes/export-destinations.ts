@@ -4,7 +4,7 @@ import { ownerFolder } from '../../domain/exports/manifest';
 import { atTarget } from '../../exports/open';
 import * as answers from '../answers/exports';
 import * as shared from '../answers/shared';
-import { ownerOf, ownOrg, permission } from '../http/access';
+import { actorOf, ownerOf, ownOrg, permission } from '../http/access';
 import { inName } from '../http/acting';
 import { id, listParts } from '../http/fields';
 import { type Ctx, route } from '../http/route';
@@ -69,7 +69,7 @@ async function make(ctx: Ctx, { org_id: named, ...given }: z.infer<typeof made>)
   const { openStore } = await import('../../exports/s3.ts');
   const store = openStore({ destination: given, origins, probe_folder: ownerFolder(org_id) });
   await atTarget(store, (target) => target.check());
-  const created_by = principal.user_id ?? principal.id;
+  const created_by = actorOf(principal);
   // Only now: no connection is held while the store is asked.
   return inName(ctx, (trx) => destinations.create(trx, secrets, { ...given, org_id, created_by }));
 }

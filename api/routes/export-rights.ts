@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import { kind_names, neededFor } from '../../domain/exports/kinds';
 import { may } from '../../domain/people/rights';
-import type { Principal } from '../http/access';
+import { actorOf, type Principal } from '../http/access';
 import { id } from '../http/fields';
 
 /** The zone of days and months; UTC if none is named. */
@@ -39,6 +39,6 @@ export function requireKinds(principal: Principal, kinds: readonly string[]): vo
 }
 
 /** Who makes something: the person, or the key that stands for nobody; and the key. */
-export function makerOf({ id, user_id, lasting_key_id }: Principal) {
-  return { created_by: user_id ?? id, created_with: lasting_key_id };
+export function makerOf(principal: Principal) {
+  return { created_by: actorOf(principal), created_with: principal.lasting_key_id };
 }

@@ -8,7 +8,7 @@ import { checkConfig, hashOf } from '../../gateway/config/settings';
 import { API_VERSION, fitsWithApi } from '../../runtime/version';
 import * as answers from '../answers/gateways';
 import * as shared from '../answers/shared';
-import { platformAdmin } from '../http/access';
+import { actorOf, platformAdmin } from '../http/access';
 import { gatewayGroup, page } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 import { newRollout, rulesOf, shownRollout } from './config-rollouts';
@@ -112,7 +112,7 @@ async function put({ db, principal }: Ctx, given: z.infer<typeof change>) {
   const { config, rollout } = given;
   const { settings, problems } = checkConfig(config);
   if (settings === undefined) throw invalid(problems);
-  const by = principal.user_id ?? principal.id;
+  const by = actorOf(principal);
   const note = given.note ?? null;
   const config_hash = hashOf(settings);
   const is_staged = rollout !== undefined;
@@ -150,7 +150,7 @@ function invalid(problems: readonly { path: string; message: string }[]): AppErr
 }
 
 async function remove({ db, principal }: Ctx) {
-  const by = principal.user_id ?? principal.id;
+  const by = actorOf(principal);
   await configs.lockConfigs(db);
   const made = await configs.put(db, { config: null, config_hash: null, note: null, by });
   await rollouts.supersede(db, null, 'Gateways were sent back to their own files.');

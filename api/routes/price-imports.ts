@@ -12,7 +12,7 @@ import { undo } from '../../domain/prices/undo';
 import type { Db } from '../../domain/sql';
 import { builtInCatalog } from '../../price-catalogs/built-in';
 import * as answers from '../answers/prices';
-import { platformAdmin } from '../http/access';
+import { actorOf, platformAdmin } from '../http/access';
 import { id } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -139,7 +139,7 @@ function compare({ db }: Ctx, input: { plan: z.infer<typeof answers.plan> }) {
 }
 
 function take({ db, principal }: Ctx, { plan: given, ...consent }: z.infer<typeof taken>) {
-  return imports.apply(db, given as Plan, consent, principal.user_id ?? principal.id);
+  return imports.apply(db, given as Plan, consent, actorOf(principal));
 }
 
 async function listed(db: Db) {
@@ -147,7 +147,7 @@ async function listed(db: Db) {
 }
 
 function giveBack({ db, principal }: Ctx, input: z.infer<typeof one>) {
-  return undo(db, input.id, principal.user_id ?? principal.id);
+  return undo(db, input.id, actorOf(principal));
 }
 
 async function compareAll({ db }: Ctx, { days }: z.infer<typeof checked>) {

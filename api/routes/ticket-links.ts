@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { isAppError } from '../../domain/errors';
 import * as links from '../../domain/notices/links';
 import * as answers from '../answers/notices';
-import { member } from '../http/access';
+import { actorOf, member } from '../http/access';
 import { id, text } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 import { decideNow, find } from './tickets';
@@ -67,7 +67,7 @@ async function use(ctx: Ctx, given: z.infer<typeof decided>) {
       from_wallet_id,
       note,
     });
-    const by = principal.user_id ?? principal.id;
+    const by = actorOf(principal);
     // Of two who say the same at once, it is the verdict of one.
     const is_first = ticket.decided_by === by && (await links.use(db, given.link, by));
     return { ticket, verdict, is_first };

@@ -164,7 +164,8 @@ function notAllowed(): AppError {
 /** A ticket that the caller may see; for all others it is as if it did not exist. */
 export async function find({ db, principal }: Ctx, ticket_id: string) {
   const ticket = await tickets.get(db, ticket_id, ownOrg(principal)).catch((error) => {
-    throw mayBill(principal) ? error : notAllowed();
+    const is_missing = isAppError(error) && error.code === 'not_found';
+    throw is_missing && !mayBill(principal) ? notAllowed() : error;
   });
   if (mayBill(principal)) return { ticket, authority: undefined };
   const { org_id, team_id } = ticket;

@@ -13,6 +13,7 @@ import {
   actingOrg,
   member,
   ownerOf,
+  ownOrg,
   type Principal,
   permission,
   platformAdmin,
@@ -194,6 +195,8 @@ async function putThreshold(
   ctx: Ctx,
   { id: named_id, low_balance_threshold }: z.infer<typeof thresholdBody>,
 ) {
+  const org_id = ownOrg(ctx.principal);
+  if (org_id !== null) await lock(ctx.db, org_id, ctx.principal, 'org:billing');
   return wallets.setThreshold(ctx.db, await found(ctx, named_id), low_balance_threshold);
 }
 

@@ -1,10 +1,10 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import type { Context } from 'koa';
 import { AppError } from '../../domain/errors';
 import type { Answer } from './api-client';
 import { type Forwarding, goneOf, headersOf, readObject, requireShown } from './forward';
 import type { GatewayClient } from './gateway-client';
-import { type ChatKey, type Session, signedOut } from './session';
+import { type ChatKey, markOf, type Session, signedOut } from './session';
 
 // The chat calls the gateway with a key of the person's own, which the API makes for the session
 // and the cookie holds sealed: no script reads it, and it is of no use once the session has ended.
@@ -98,7 +98,7 @@ async function endChatKey(ctx: Context, places: Forwarding, session: Session) {
 
 /**
  * Ends all keys of a session's chat: two tabs that opened it at once have made two, of which the
- * cookie holds one. A chat's key ends at the moment of its session's end, by which it is known.
+ * cookie holds one. Their names say whose they are.
  */
 export async function endChatKeys(ctx: Context, places: Forwarding, session: Session) {
   // Operators do not chat.
@@ -109,9 +109,11 @@ export async function endChatKeys(ctx: Context, places: Forwarding, session: Ses
     if (!(error instanceof AppError) || error.status >= 500) throw error;
     return [];
   });
-  const own = keys.filter(
-    ({ expires_at }) => expires_at !== null && Date.parse(expires_at) === session.expires_at,
-  );
+  const own = keys.filter(({ name, expires_at }) => {
+    const mark = chat_name.exec(name)?.[1];
+    if (mark !== undefined) return mark === shortMarkOf(session);
+    return expires_at !== null && Date.parse(expires_at) === session.expires_at;
+  });
   const names = new Set([...own.map(({ name }) => name), ...(chat ? [chat.name] : [])]);
   for (const name of names) await endKey(ctx, places, session, name);
 }
@@ -167,7 +169,13 @@ async function livingPerson(ctx: Context, places: ChatPlaces, { key }: Session):
   return (await places.api.ask({ method: 'GET', path: '/v1/me', headers })) as unknown as Person;
 }
 
-const isChatName = (name: string) => /^chat of \d{4}-\d\d-\d\d, [0-9a-f]{8}$/.test(name);
+// The day, the session of a chat, and which of its keys it is; before 1.5 the latter alone.
+const chat_name = /^chat of \d{4}-\d\d-\d\d, ([0-9a-f]{8})?[0-9a-f]{8}$/;
+
+/** Names a session in the keys of its chat: two that were opened by one key may end together. */
+function shortMarkOf(session: Session): string {
+  return createHash('sha256').update(markOf(session)).digest('hex').slice(0, 8);
+}
 
 /**
  * Ends the keys of chats whose session has ended by itself, as nobody signed out of it: each takes
@@ -195,7 +203,7 @@ async function chatKeys(
   const path = '/v1/me/keys?q=chat%20of&status=active&per_page=100';
   const { tokens } = await askAs(ctx, places, session, path);
   const keys = tokens as { name: string; expires_at: string | null }[];
-  return keys.filter(({ name }) => isChatName(name));
+  return keys.filter(({ name }) => chat_name.test(name));
 }
 
 function askAs(ctx: Context, { api, trusted }: Forwarding, { key }: Session, path: string) {
@@ -230,7 +238,8 @@ async function makeKey(
   await endLeftKeys(ctx, places, session);
   // A ticket is bound to the key that asked, so the session has one for as long as it lives.
   const expires_at = new Date(session.expires_at).toISOString();
-  const name = `chat of ${new Date().toISOString().slice(0, 10)}, ${randomBytes(4).toString('hex')}`;
+  const day = new Date().toISOString().slice(0, 10);
+  const name = `chat of ${day}, ${shortMarkOf(session)}${randomBytes(4).toString('hex')}`;
   const body = { name, expires_at };
   const make = (path: string, more: object = {}) =>
     api.ask({

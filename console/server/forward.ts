@@ -2,7 +2,9 @@ import { Readable } from 'node:stream';
 import type { Context } from 'koa';
 import getRawBody from 'raw-body';
 import { AppError } from '../../domain/errors';
+import { readObject as read } from '../../domain/json';
 import { addressOf } from '../../runtime/client-address';
+import { jsonText } from '../../runtime/conventions';
 import type { Networks } from '../../runtime/networks';
 import type { Answer, ApiClient } from './api-client';
 import type { Row } from './rows/row';
@@ -10,6 +12,7 @@ import { type Cookies, type Session, signedOut } from './session';
 
 /** The API's own bound of what people send is smaller but for whole configurations. */
 const BODY_MAX_BYTES = 1_048_576;
+const MEMBERS_MAX = 100_000;
 const BODY_MS = 10_000;
 const tooSlow = `The body did not arrive within ${BODY_MS / 1_000} s. Send it again.`;
 
@@ -165,13 +168,8 @@ export async function readObject(ctx: Context): Promise<Record<string, unknown>>
   if (bytes.length === 0) return {};
   if (!ctx.is('json') || !['', 'identity'].includes(ctx.get('content-encoding')))
     throw new AppError('unsupported_media_type', 'Send the body as application/json.');
-  try {
-    const body = JSON.parse(bytes.toString('utf8'));
-    if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body;
-  } catch {
-    // Said below.
-  }
-  throw new AppError('invalid_json', 'The body is not a JSON object.');
+  // As the API reads it: what is written anew below says no other thing.
+  return read(jsonText(ctx, bytes), MEMBERS_MAX);
 }
 
 async function readBytes(ctx: Context): Promise<Buffer> {

@@ -171,7 +171,7 @@ function lifeOf({ expires_at }: Session): number {
 }
 
 /** By which a chat knows its session. */
-function markOf({ key }: Session): string {
+export function markOf({ key }: Pick<Session, 'key'>): string {
   return createHash('sha256').update(key).digest('base64url');
 }
 

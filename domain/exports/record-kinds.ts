@@ -10,7 +10,7 @@ const event = columns([
   ['request_id', 'text', 'e.request_id'],
   ['trace_label', 'text', 'e.trace_label'],
   ['created_at', 'time', 'e.created_at'],
-  // As `forOrganization` of domain/event-readers.ts shows it.
+  // As `forOrganization` of domain/events.ts shows it.
   [
     'payload',
     'json',

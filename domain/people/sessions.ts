@@ -6,7 +6,7 @@ import { addSecret } from './tokens';
 // A session is an access key that a person gets by signing in. What it may do is looked up with
 // each use, as with every key of a person (living-tokens).
 
-/** So many sessions of one person live at one time: a further one ends the oldest. */
+/** So many sessions of a person, or of a key of the platform, live at one time: the oldest end. */
 const LIVING_MAX = 50;
 
 /** Whose sessions: a person's of an organization, or those of platform keys. */
@@ -77,7 +77,7 @@ export async function create(
 ): Promise<Session & { key: string }> {
   const { org_id, user_id } = holder;
   if (org_id !== null) await requireActive(trx, org_id);
-  await forgetOld(trx, holder);
+  await forgetOld(trx, holder, key?.id ?? null);
   const { id } = await one<{ id: string }>(
     trx,
     `insert into tokens (org_id, name, token_type, purpose, scopes, user_id, created_by, session_secret_id, issuer_id,
@@ -143,13 +143,15 @@ async function requireActive(trx: Db, org_id: string): Promise<void> {
  * Ends the sessions beyond the bound, and deletes those that are over for a week: but none with
  * which a key, an invitation or a sign-in was made, for by it these fall with its holder.
  */
-async function forgetOld(trx: Db, holder: Holder): Promise<void> {
+async function forgetOld(trx: Db, holder: Holder, key_id: string | null): Promise<void> {
   await many(
     trx,
     `update tokens set revoked_at = clock_timestamp() where id in (
        select t.id from tokens t where ${ofHolder(holder)} and t.purpose = 'session'
-         and t.revoked_at is null and t.expires_at > clock_timestamp() order by t.id desc offset :most - 1)`,
-    { ...holder, most: LIVING_MAX },
+         and (t.org_id is not null or t.made_with = :key_id)
+         and t.revoked_at is null and t.expires_at > clock_timestamp() and session_lives(t)
+       order by t.id desc offset :most - 1)`,
+    { ...holder, key_id, most: LIVING_MAX },
   );
   const old = await many<{ id: string }>(
     trx,

@@ -1,5 +1,5 @@
 import { AppError } from '../../errors';
-import { forOrganization } from '../../event-readers';
+import { forOrganization } from '../../events';
 import { type Db, many, maybe, one } from '../../sql';
 import type { FrozenKey } from '../calls';
 import { linesOfOne, type PriceLine } from '../price-sheet';

@@ -41,6 +41,38 @@ test('a sign-in that waits while its person is removed is refused', async () => 
   });
 });
 
+test('sessions of one key of the platform end none of another', async () => {
+  const [one, other] = [await platformKey(api.db), await platformKey(api.db)];
+  const first = (await signIn({ access_key: one })).body;
+  const old = (await signIn({ access_key: other })).body;
+  for (let n = 0; n < 50; n += 1) {
+    await many(api.db, 'delete from sign_in_tries');
+    expect((await signIn({ access_key: other })).status).toBe(201);
+  }
+  expect((await me(old.key)).status).toBe(401);
+  expect((await me(first.key)).status).toBe(200);
+});
+
+test('what is done in a session of a key is done by the key, however long ago the session ended', async () => {
+  const platform = await platformKey(api.db);
+  const { key, id } = (await signIn({ access_key: platform })).body;
+  const body = { org_id: tenant.org_id, amount: 7, target_wallet_owner_type: 'organization' };
+  const credited = await api.call('post', '/v1/admin/wallets/credit', { key, body });
+  expect(credited.status).toBe(201);
+  const [own] = await many<{ id: string }>(
+    api.db,
+    'select k.id from tokens s join tokens k on k.id = s.made_with where s.id = :id',
+    { id },
+  );
+  const path = `/v1/audit-log?org_id=${tenant.org_id}&actor=${own?.id}`;
+  const { audit_log } = (await api.call('get', path, { key: platform })).body;
+  expect(audit_log[0]).toMatchObject({ actor: { id: own?.id, type: 'platform' } });
+  const ledger = await many(api.db, 'select actor from wallet_transactions where id = :id', {
+    id: credited.body.transaction.id,
+  });
+  expect(ledger).toEqual([{ actor: own?.id }]);
+});
+
 test('no key and no session of a person who has left is good, whatever became of its row', async () => {
   const person = await makePerson(api, tenant, 'owner');
   const service = await makeKey(api.db, tenant.org_id, { scopes: ['org:members'] });

@@ -14,6 +14,7 @@ import {
 } from '../../support/api';
 import { locksAwaited } from '../../support/database';
 import { makeKey } from '../../support/keys';
+import { makePrice } from '../../support/ledger';
 import { until } from '../../support/until';
 
 let db: Db;
@@ -24,6 +25,7 @@ let base: string;
 
 beforeAll(async () => {
   ({ db, call, close } = await startApi());
+  await makePrice(db);
 });
 beforeEach(async () => {
   tenant = await makeTenant(db);
@@ -42,6 +44,16 @@ async function demotedMeanwhile({ user_id }: Person, send: () => Promise<Answer>
     await trx('memberships').where({ org_id, user_id }).update({ role: 'member' });
   });
   return sent as unknown as Promise<Answer>;
+}
+
+const cap = {
+  ...{ constraint_type: 'cost', provider: 'openai', model_pattern: '*', max_value: 1 },
+  ...{ interval: 'day', enforcement_mode: 'reject' },
+};
+const caps = () => `/v1/agents/${tenant.agent_id}/usage-constraints`;
+
+async function madeCap(): Promise<string> {
+  return (await call('post', caps(), { key: tenant.owner_key, body: cap })).body.id;
 }
 
 const team = () => `${base}/teams/${tenant.team_id}`;
@@ -65,6 +77,9 @@ test.each<[string, () => Promise<[string, string, object?]>]>([
     'issue a gateway key',
     async () => ['post', '/v1/tokens', { name: randomUUID(), token_type: 'gateway' }],
   ],
+  ['cap an agent', async () => ['post', caps(), cap]],
+  ['change a cap', async () => ['put', `${caps()}/${await madeCap()}`, { max_value: 100 }]],
+  ['take a cap away', async () => ['delete', `${caps()}/${await madeCap()}`]],
 ])('who loses their role while they %s does not', async (_, makeRequest) => {
   const [method, path, body] = await makeRequest();
   const admin = await makePerson({ db, call }, tenant, 'admin');
@@ -88,6 +103,39 @@ test.each<[string, string, () => object]>([
   );
   expect(refusal(answer)).toEqual({ status: 403, code: 'permission_denied', param: null });
   expect(await entries()).toBe(before);
+});
+
+test.each<[string, (key_id: string) => [string, string, object?]]>([
+  ['bring a key', () => ['post', '/v1/provider-keys', { provider: 'openai', key: 'sk-12345678' }]],
+  ['change one', (id) => ['put', `/v1/provider-keys/${id}`, { own_keys: 'first' }]],
+  ['rotate one', (id) => ['post', `/v1/provider-keys/${id}/rotate`, { key: 'sk-87654321' }]],
+  ['end one', (id) => ['delete', `/v1/provider-keys/${id}`]],
+])('who loses org:billing while they %s of a provider does not', async (_, makeRequest) => {
+  const body = { provider: 'openai', key: 'sk-abcdefgh' };
+  const made = await call('post', '/v1/provider-keys', { key: tenant.owner_key, body });
+  expect(made).toMatchObject({ status: 201 });
+  const billing = await makePerson({ db, call }, tenant, 'billing_admin');
+  const [method, path, given] = makeRequest(made.body.id);
+  const answer = await demotedMeanwhile(billing, () =>
+    call(method, path, { key: billing.key, body: given }),
+  );
+  expect(refusal(answer)).toEqual({ status: 403, code: 'permission_denied', param: null });
+});
+
+test('an admin draws no new value of a key that only an owner may have', async () => {
+  const admin = await makePerson({ db, call }, tenant, 'admin');
+  const body = { name: 'people', token_type: 'access', scopes: ['org:members', 'tokens:write'] };
+  const made = await call('post', '/v1/tokens', { key: tenant.owner_key, body });
+  expect(made.status).toBe(201);
+  const denied = { status: 403, code: 'permission_denied', param: 'name' };
+  const later = { expires_at: new Date(Date.now() + 86_400_000) };
+  const rotate = (key: string) => call('post', '/v1/tokens/people/rotate', { key, body: {} });
+  expect(refusal(await rotate(admin.key))).toEqual(denied);
+  const prolonged = await call('patch', '/v1/tokens/people', { key: admin.key, body: later });
+  expect(refusal(prolonged)).toEqual(denied);
+  const members = { key: made.body.key };
+  expect((await call('get', `${base}/members`, members)).status).toBe(200);
+  expect((await rotate(tenant.owner_key)).status).toBe(201);
 });
 
 async function entries(): Promise<number> {

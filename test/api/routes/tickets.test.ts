@@ -261,3 +261,21 @@ test.each([
     param,
   });
 });
+
+test('a ticket that nobody can look up now is no matter of rights: 503 for all, and 403 only if there is none', async () => {
+  const { db, call } = world;
+  const tenant = await makeTenant(db);
+  const { ticket_id } = await makeShort(world, 100, { user_id: tenant.member_id }, tenant);
+  const path = `/v1/cost-tickets/${ticket_id}`;
+  const asked = { key: tenant.member_key };
+  expect((await call('get', path, asked)).status).toBe(200);
+  expect(refusal(await call('get', '/v1/cost-tickets/ticket_of_nobody', asked))).toMatchObject({
+    ...{ status: 403, code: 'permission_denied' },
+  });
+  const answer = await db.transaction(async (trx) => {
+    await many(trx, 'lock table cost_tickets in access exclusive mode');
+    return call('get', path, asked);
+  });
+  expect(refusal(answer)).toMatchObject({ status: 503, code: 'unavailable' });
+  expect(Number(answer.headers['retry-after'])).toBeGreaterThan(0);
+});
