@@ -56,36 +56,6 @@ test('the API hears the session, the address and the version, and nothing else o
   expect(answer.headers.get('access-control-allow-origin')).toBeNull();
 });
 
-test.each<[string, string | Buffer, string, number, string]>([
-  ['a number beyond all', '{"amount":1e400}', 'application/json', 422, 'invalid_field'],
-  ['a number below all', '{"a":[{"b":-1e999}]}', 'application/json', 422, 'invalid_field'],
-  ['a member twice', '{"amount":1,"amount":100}', 'application/json', 400, 'invalid_request'],
-  [
-    'another text',
-    Buffer.from('7b226e223a22e9227d', 'hex'),
-    'application/json',
-    400,
-    'invalid_json',
-  ],
-  [
-    'another character set',
-    '{"n":"x"}',
-    'application/json; charset=iso-8859-1',
-    415,
-    'unsupported_media_type',
-  ],
-])(
-  '%s in a body is refused as the API would, and goes nowhere',
-  async (_, body, type, status, code) => {
-    const headers = {
-      ...{ cookie, 'x-svc-console': '1', 'sec-fetch-site': 'same-origin', 'content-type': type },
-    };
-    const answer = await fetch(`${web.url}/api/wallets/credit`, { method: 'POST', headers, body });
-    expect([answer.status, (await jsonOf(answer)).error.code]).toEqual([status, code]);
-    expect(heard()).toEqual([]);
-  },
-);
-
 test.each([
   ['/api/nothing', '404'],
   ['/api/v1/cost-tickets', '404'],
