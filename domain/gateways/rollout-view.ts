@@ -56,6 +56,8 @@ const GAP_S = 10;
 export class GroupView {
   /** Those that the rollout has moved and that have not stopped since. */
   readonly moved: readonly MovedGateway[];
+  /** All that it has ever moved, also those that drain or have gone. */
+  private readonly moved_ids: ReadonlySet<string>;
   private readonly row: RolloutRow;
   private readonly members: ReadonlyMap<string, Member>;
   /** True while reports arrive, of whichever gateway of the group. */
@@ -65,6 +67,7 @@ export class GroupView {
   private constructor(row: RolloutRow, members: Member[], moved: MovedGateway[]) {
     this.row = row;
     this.members = new Map(members.map((member) => [member.id, member]));
+    this.moved_ids = new Set(moved.map(({ gateway_id }) => gateway_id));
     this.moved = moved.filter(
       ({ gateway_id }) => this.members.get(gateway_id)?.is_draining === false,
     );
@@ -154,11 +157,14 @@ export class GroupView {
     return this.moved.map(({ gateway_id }) => this.windowOf(gateway_id));
   }
 
-  /** What the others have done in this stage; in the last one in which there were some. */
+  /**
+   * What those have done in this stage that the rollout never moved and that go on; in the last one
+   * in which there were some.
+   */
   control(): Window | undefined {
-    const moved = new Set(this.moved.map(({ gateway_id }) => gateway_id));
     const others = [...this.members.values()].filter(
-      ({ id, seen_at }) => !moved.has(id) && this.ageOf(seen_at) < ALIVE_S,
+      ({ id, is_draining, seen_at }) =>
+        !this.moved_ids.has(id) && !is_draining && this.ageOf(seen_at) < ALIVE_S,
     );
     const window = together(others.map(({ id }) => this.windowOf(id)));
     return window.finished > 0 ? window : (this.row.control ?? undefined);
