@@ -1,6 +1,6 @@
 import { type Db, many, maybe } from '../sql';
 import type { Counts, GatewayState } from './fleet';
-import { no_counts, since, together, type Window } from './gates';
+import { CALLS_MIN, no_counts, since, together, type Window } from './gates';
 import {
   ALIVE_S,
   type MovedGateway,
@@ -158,16 +158,20 @@ export class GroupView {
   }
 
   /**
-   * What those have done in this stage that the rollout never moved and that go on; in the last one
-   * in which there were some.
+   * What those have done in this stage that the rollout never moved and that go on. Once only
+   * gateways that start are left of them, a few calls say nothing: then it is what the others did
+   * in the last stage in which there were some.
    */
   control(): Window | undefined {
+    const { row } = this;
     const others = [...this.members.values()].filter(
       ({ id, is_draining, seen_at }) =>
         !this.moved_ids.has(id) && !is_draining && this.ageOf(seen_at) < ALIVE_S,
     );
     const window = together(others.map(({ id }) => this.windowOf(id)));
-    return window.finished > 0 ? window : (this.row.control ?? undefined);
+    const are_late =
+      row.stage === row.stages.length || others.every(({ id }) => row.baselines[id] === undefined);
+    return window.finished >= (are_late ? CALLS_MIN : 1) ? window : (row.control ?? undefined);
   }
 
   /** The counts of all, with which a stage begins. */

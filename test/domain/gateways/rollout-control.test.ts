@@ -82,3 +82,69 @@ test.each([
     reason: expect.stringContaining('(8.0 %), against 0.0 % elsewhere'),
   });
 });
+
+/** All of `ids` are moved after a stage with one, in which the others failed 5 % of their calls. */
+async function movedAll(ids: readonly string[], stages: (number | string)[]): Promise<Rollout> {
+  const rollout = await begin(stages);
+  await step(db, rollout.id);
+  const [first = ''] = await moved(rollout);
+  const others = ids.filter((id) => id !== first);
+  await did(first, rollout.version);
+  await step(db, rollout.id);
+  await did(first, rollout.version, { finished: 1_000, upstream_5xx: 50 });
+  for (const id of others) await did(id, null, { finished: 1_000, upstream_5xx: 50 });
+  await soaked(rollout);
+  await step(db, rollout.id);
+  expect(new Set(await moved(rollout))).toEqual(new Set(ids));
+  for (const id of others) await did(id, rollout.version);
+  await step(db, rollout.id);
+  return rollout;
+}
+
+test.each([
+  ['the last stage', [1, '100%']],
+  ['a stage that moves all before the last one', [1, 3, '100%']],
+])('in %s a few calls of a gateway that starts are no measure', async (_, stages) => {
+  const ids = await gateways(3);
+  const rollout = await movedAll(ids, stages);
+  const young = await reportGateway(db, { group_name: group });
+  // A good version is as before, and is not held against one call that went well.
+  await did(young, null, { finished: 1 });
+  for (const id of ids) await did(id, rollout.version, { finished: 1_500, upstream_5xx: 75 });
+  await step(db, rollout.id);
+  expect(await get(db, rollout.id)).toMatchObject({ status: 'running' });
+  // A bad one is not excused by 99 calls that went wrong.
+  await did(young, null, { finished: 99, upstream_5xx: 99 });
+  for (const id of ids) await did(id, rollout.version, { finished: 2_000, upstream_5xx: 200 });
+  await step(db, rollout.id);
+  expect(await get(db, rollout.id)).toMatchObject({
+    status: 'rolled_back',
+    reason: expect.stringContaining('against 5.0 % elsewhere'),
+  });
+});
+
+test('in the last stage a gateway that starts is a measure once it has finished 100 calls', async () => {
+  const ids = await gateways(3);
+  const rollout = await movedAll(ids, [1, '100%']);
+  const young = await reportGateway(db, { group_name: group });
+  await did(young, null, { finished: 100, upstream_5xx: 50 });
+  for (const id of ids) await did(id, rollout.version, { finished: 2_000, upstream_5xx: 800 });
+  await step(db, rollout.id);
+  expect(await get(db, rollout.id)).toMatchObject({ status: 'running' });
+});
+
+test('in an earlier stage the few calls that the others make are the measure', async () => {
+  const ids = await gateways(3);
+  const rollout = await begin([1, '100%']);
+  await step(db, rollout.id);
+  const [first = ''] = await moved(rollout);
+  await did(first, rollout.version);
+  await step(db, rollout.id);
+  // The provider fails all of them.
+  for (const id of ids) {
+    const version = id === first ? rollout.version : null;
+    await did(id, version, { finished: 20, upstream_5xx: 20 });
+  }
+  await step(db, rollout.id);
+  expect(await get(db, rollout.id)).toMatchObject({ status: 'running' });
+});
