@@ -141,7 +141,8 @@ class Step {
   }
 
   private waitFor(hosts: readonly string[], summary: string): StepResult {
-    const waits_for = `Until ${hosts.length === 1 ? hosts[0] : `${hosts.length} gateways`} reports version ${this.row.version}`;
+    const who = hosts.length === 1 ? `${hosts[0]} reports` : `${hosts.length} gateways report`;
+    const waits_for = `Until ${who} version ${this.row.version}`;
     return { status: 'running', is_over: false, wait_ms: APPLY_LOOK_MS, summary, waits_for };
   }
 

@@ -116,8 +116,15 @@ test('a step that is run again changes nothing', async () => {
   const once = await step(db, rollout.id);
   const again = await step(db, rollout.id);
   expect(again.summary).toContain('Waits for host to report version');
+  expect(again.waits_for).toBe(`Until host reports version ${rollout.version}`);
   expect(once.is_over || again.is_over).toBe(false);
   expect(await moved(rollout)).toHaveLength(1);
+});
+
+test('several that a stage waits for are counted', async () => {
+  const rollout = await begin({ stages: ['100%'] });
+  const { waits_for } = await step(db, rollout.id);
+  expect(waits_for).toBe(`Until 5 gateways report version ${rollout.version}`);
 });
 
 test('a rollout without traffic says what it waits for, and when it pauses', async () => {
