@@ -223,13 +223,15 @@ class Step {
 
   private async complete(): Promise<StepResult> {
     const { trx, row } = this;
+    // As of its beginning: what came for all since would have superseded it, and what an API of the
+    // version before commits at this very moment wins.
     await many(
       trx,
       `insert into gateway_groups as g (name, version, as_of_version)
-       values (:group, :version, (select max(c.version) from gateway_configs c))
+       values (:group, :version, :as_of)
        on conflict (name) do update set version = excluded.version, as_of_version = excluded.as_of_version,
          changed_at = clock_timestamp()`,
-      { group: row.group_name, version: row.version },
+      { group: row.group_name, version: row.version, as_of: row.as_of_version },
     );
     return this.end('completed', null, null);
   }

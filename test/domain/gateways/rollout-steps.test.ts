@@ -239,6 +239,41 @@ test('a version for all supersedes it, also one that an API of the version befor
   expect(await get(db, next.id)).toMatchObject({ status: 'superseded', reason: 'A newer one.' });
 });
 
+/** An API of the version before puts a configuration for all as the next step has looked for one. */
+async function putAsItSteps(): Promise<() => Promise<void>> {
+  await db.raw(`
+    create function put_meanwhile() returns trigger language plpgsql as
+      'begin insert into gateway_configs (config, created_by) values (''{}'', ''old''); return new; end';
+    create trigger put_meanwhile after update of stepped_at on config_rollouts for each row execute function put_meanwhile()`);
+  return () => db.raw('drop trigger put_meanwhile on config_rollouts; drop function put_meanwhile');
+}
+
+test('a version for all that is put as a rollout completes is what its group runs', async () => {
+  const rollout = await begin({ stages: ['100%'], soak_s: 0 });
+  await step(db, rollout.id);
+  await report(busy);
+  const undo = await putAsItSteps();
+  const { status } = await step(db, rollout.id);
+  await undo();
+  const [{ version }] = await db('gateway_configs')
+    .where({ created_by: 'old' })
+    .orderBy('version', 'desc');
+  expect(status).toBe('completed');
+  expect(Number(version)).toBeGreaterThan(Number(rollout.version));
+  for (const id of [...gateways, randomUUID()]) expect(await desired(id)).toBe(Number(version));
+});
+
+test('a completed rollout outlasts versions for others that were staged meanwhile', async () => {
+  const rollout = await begin({ stages: ['100%'], soak_s: 0 });
+  await step(db, rollout.id);
+  await report(busy);
+  await stagedVersion(db);
+  expect(await step(db, rollout.id)).toMatchObject({ status: 'completed' });
+  await stagedVersion(db);
+  for (const id of [...gateways, randomUUID()])
+    expect(await desired(id)).toBe(Number(rollout.version));
+});
+
 test('two that are started at one time leave one that goes on', async () => {
   const started = await Promise.all([begin(), begin(), begin()]);
   const statuses = await Promise.all(started.map(async ({ id }) => (await get(db, id)).status));
