@@ -6,6 +6,8 @@ import { openListener } from '../../runtime/notices';
 
 /** What was read is read again after so long, though no notice came: it may have been lost. */
 const KEPT_MS = 5_000;
+/** What could not be read is tried again after so long, while somebody waits for it. */
+const RETRY_MS = 500;
 /** Versions never change; those of a few rollouts are kept as text. */
 const TEXTS_MAX = 8;
 
@@ -57,6 +59,7 @@ export function openConfigWatch({ db, database_url, log }: WatchParts) {
   const textOf = createTexts(db);
   const assigned = createAssigned(db);
   let is_closing = false;
+  let retry: NodeJS.Timeout | undefined;
 
   const wakeChanged = async (): Promise<void> => {
     assigned.notice();
@@ -68,11 +71,18 @@ export function openConfigWatch({ db, database_url, log }: WatchParts) {
         wake();
     }
   };
-  const listener = openListener({ database_url, channel: 'configs', log }, () => {
+  const noticed = (): void => {
     wakeChanged().catch((error) => {
       log.warn({ err: error }, 'what gateways are to run could not be read');
+      // The notice came once: without another try all would wait to their end.
+      if (is_closing || waiters.size === 0) return;
+      retry ??= setTimeout(() => {
+        retry = undefined;
+        noticed();
+      }, RETRY_MS);
     });
-  });
+  };
+  const listener = openListener({ database_url, channel: 'configs', log }, noticed);
 
   return {
     /**
@@ -91,6 +101,7 @@ export function openConfigWatch({ db, database_url, log }: WatchParts) {
     /** Ends every wait with the answer of now; further questions no longer wait. */
     async close(): Promise<void> {
       is_closing = true;
+      clearTimeout(retry);
       for (const { wake } of waiters) wake();
       await listener.close();
     },
