@@ -165,10 +165,9 @@ async function versions({ db }: Ctx, window: z.infer<typeof paged>) {
 async function list({ db }: Ctx, { group }: z.infer<typeof listed>) {
   const members = await fleet.fleet(db, group);
   const hashes = await hashesOf(db, members);
-  const now = new Date();
   return {
     gateways: members.map((member) => {
-      const { group_name: _, is_draining, ...row } = member;
+      const { group_name: _, is_draining, now: _now, ...row } = member;
       const is_supported = member.software_version === null || fitsWithApi(member.software_version);
       const expected_hash =
         member.software_version === API_VERSION && member.desired_version !== null
@@ -178,7 +177,7 @@ async function list({ db }: Ctx, { group }: z.infer<typeof listed>) {
         ...row,
         ...numbersOf(member),
         state: is_draining ? 'draining' : 'running',
-        drift: fleet.driftOf(member, { now, is_supported, expected_hash }),
+        drift: fleet.driftOf(member, { is_supported, expected_hash }),
         uptime_s: Math.floor((member.seen_at.getTime() - member.started_at.getTime()) / 1_000),
       };
     }),

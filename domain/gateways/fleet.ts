@@ -56,6 +56,8 @@ export interface FleetMember extends GatewayState {
   desired_version: number | null;
   /** Since when it is to run that, or since its start if that is later. */
   desired_since: Date;
+  /** The database's time, by which all of it is dated. */
+  now: Date;
 }
 
 const columns = `g.id, g.host, g.software_version, g.group_name, g.config_version, g.config_hash, g.refused_version, g.error,
@@ -89,9 +91,9 @@ export function running(db: Db): Promise<GatewayState[]> {
  */
 export async function fleet(db: Db, group: string | undefined): Promise<FleetMember[]> {
   const assignments = await readAssignments(db);
-  const rows = await many<GatewayState & { desired_since: Date }>(
+  const rows = await many<Dated>(
     db,
-    `select ${columns}, ${desired_since} as desired_since
+    `select ${columns}, ${desired_since} as desired_since, clock_timestamp() as now
      from gateways g
      where (:group::text is null or coalesce(g.group_name, :fallback) = :group)
        and (g.seen_at > clock_timestamp() - make_interval(mins => :minutes) or exists (
@@ -110,10 +112,9 @@ const desired_since = `greatest(g.started_at,
        (select max(r.ended_at) from config_rollouts r where r.group_name = g.group_name),
        (select max(w.moved_at) from config_rollout_gateways w where w.gateway_id = g.id))`;
 
-function memberOf(
-  row: GatewayState & { desired_since: Date },
-  assignments: Assignments,
-): FleetMember {
+type Dated = GatewayState & Pick<FleetMember, 'desired_since' | 'now'>;
+
+function memberOf(row: Dated, assignments: Assignments): FleetMember {
   const group = row.group_name ?? DEFAULT_GROUP;
   // One of the version before asks without its name.
   const id = row.group_name === null ? null : row.id;
@@ -126,14 +127,10 @@ function memberOf(
  */
 export function driftOf(
   member: FleetMember,
-  {
-    now,
-    is_supported,
-    expected_hash,
-  }: { now: Date; is_supported: boolean; expected_hash: string | undefined },
+  { is_supported, expected_hash }: { is_supported: boolean; expected_hash: string | undefined },
 ): Drift {
   if (!is_supported) return 'unsupported';
-  const secondsSince = (time: Date) => (now.getTime() - time.getTime()) / 1_000;
+  const secondsSince = (time: Date) => (member.now.getTime() - time.getTime()) / 1_000;
   const silent_s = member.group_name === null ? SILENT_BEFORE_S : SILENT_S;
   if (secondsSince(member.seen_at) > silent_s) return 'silent';
   const { desired_version: desired } = member;

@@ -239,6 +239,35 @@ test('each gateway shows how it stands to what it is to run', async () => {
   });
 });
 
+/** The clock of a host that is wrong. */
+function aheadBy(ms: number): DateConstructor {
+  const Real = Date;
+  const now = () => Real.now() + ms;
+  return new Proxy(Real, {
+    construct: (_, given) => Reflect.construct(Real, given.length === 0 ? [now()] : given),
+    get: (_, name) => (name === 'now' ? now : Reflect.get(Real, name)),
+  });
+}
+
+test('an API whose clock is ahead of the database calls no gateway silent that reports', async () => {
+  const group_name = `ahead-${randomUUID()}`;
+  const { version, config_hash } = (await put({ config: plainConfig() })).body;
+  await reportGateway(api.db, { group_name, config_version: BigInt(version), config_hash });
+  await reportGateway(api.db, { group_name });
+  const Real = Date;
+  globalThis.Date = aheadBy(61_000);
+  const { body } = await api
+    .call('get', `/v1/admin/gateways?group=${group_name}`, { key: admin })
+    .finally(() => {
+      globalThis.Date = Real;
+    });
+  expect(body.gateways.map(({ drift }: { drift: string }) => drift)).toEqual([
+    'in_sync',
+    'applying',
+  ]);
+  expect(body.gateways[0]).not.toHaveProperty('now');
+});
+
 test('a key that was revoked gets no configuration, and nothing more after its next report', async () => {
   const { version } = (await put({ config: plainConfig() })).body;
   const { id, key } = await issueKey(api.db, null, { scopes: ['control_plane'] });

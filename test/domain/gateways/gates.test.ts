@@ -94,12 +94,13 @@ test('a gateway of the version before reports each minute, and is silent after t
   const member = {
     seen_at: new Date(now.getTime() - 90_000),
     desired_since: now,
+    now,
     config_version: null,
     refused_version: null,
     desired_version: null,
     config_hash: 'x',
   } as FleetMember;
-  const at = { now, is_supported: true, expected_hash: undefined };
+  const at = { is_supported: true, expected_hash: undefined };
   expect(driftOf({ ...member, group_name: null }, at)).toBe('in_sync');
   expect(driftOf({ ...member, group_name: 'default' }, at)).toBe('silent');
 });
