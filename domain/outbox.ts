@@ -113,12 +113,15 @@ export interface OutboxCounts {
   newest_parked_at: Date | null;
 }
 
-export function counts(db: Db): Promise<OutboxCounts> {
-  return one<OutboxCounts>(
+/** The same, with the database's time, by which all of it is dated. */
+export type OutboxLook = OutboxCounts & { now: Date };
+
+export function counts(db: Db): Promise<OutboxLook> {
+  return one<OutboxLook>(
     db,
     `select count(*) filter (where parked_at is null)::int as waiting, count(*) filter (where parked_at is not null)::int as parked,
        min(created_at) filter (where parked_at is null) as oldest_waiting_since,
-       max(parked_at) as newest_parked_at
+       max(parked_at) as newest_parked_at, clock_timestamp() as now
      from outbox`,
   );
 }

@@ -1,5 +1,5 @@
 import type { WorkerTrouble } from '../domain/notices/worker-troubles';
-import type { OutboxCounts } from '../domain/outbox';
+import type { OutboxLook } from '../domain/outbox';
 import { fitsWithApi, unfitWords } from '../runtime/version';
 import type { WorkerName } from './queues';
 import type { QueueStatus, ScheduleStatus, TemporalStatus } from './status';
@@ -21,7 +21,7 @@ interface Problem {
 /** Plain words for an operator: what is wrong, and what to do. Empty while all is well. */
 export function problemsOf(
   temporal: TemporalStatus | undefined,
-  outbox: OutboxCounts,
+  outbox: OutboxLook,
   now = Date.now(),
 ): string[] {
   return all(temporal, outbox, now).map(({ text }) => text);
@@ -30,7 +30,7 @@ export function problemsOf(
 /** Of what is wrong, what the platform is told of. */
 export function troublesOf(
   temporal: TemporalStatus | undefined,
-  outbox: OutboxCounts,
+  outbox: OutboxLook,
   now = Date.now(),
 ): WorkerTrouble[] {
   return all(temporal, outbox, now).flatMap(({ text, trouble }) =>
@@ -40,7 +40,7 @@ export function troublesOf(
 
 function all(
   temporal: TemporalStatus | undefined,
-  outbox: OutboxCounts,
+  outbox: OutboxLook,
   now: number,
 ): readonly Problem[] {
   return [
@@ -53,16 +53,19 @@ function all(
     ...(temporal?.schedules ?? []).flatMap((schedule) =>
       scheduleProblems(schedule, now).map((text) => ({ text })),
     ),
-    ...outboxProblems(outbox, now),
+    ...outboxProblems(outbox),
   ];
 }
 
-function outboxProblems(
-  { parked, oldest_waiting_since, newest_parked_at }: OutboxCounts,
-  now: number,
-): Problem[] {
+function outboxProblems({
+  parked,
+  oldest_waiting_since,
+  newest_parked_at,
+  now,
+}: OutboxLook): Problem[] {
   const about = { worker: 'worker_lifecycle', task_queue: 'outbox' } as const;
-  const waiting_s = oldest_waiting_since ? (now - oldest_waiting_since.getTime()) / 1_000 : 0;
+  const since = oldest_waiting_since ?? now;
+  const waiting_s = (now.getTime() - since.getTime()) / 1_000;
   return [
     ...(waiting_s > LATE_SECONDS
       ? [
