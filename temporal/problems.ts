@@ -9,6 +9,7 @@ const LATE_SECONDS = 60;
 // Two runs of a schedule that runs each five minutes, or each night.
 const OVERDUE_HOURS = { reconcile: 0.25, audit: 50, exportUpkeep: 0.25, pricesCheck: 50 } as const;
 const HOUR_MS = 3_600_000;
+const MINUTE_MS = 60_000;
 /** Stands in the words about workflows that failed. */
 export const FAILED_WORDS = 'failed within the last day';
 
@@ -78,7 +79,7 @@ function outboxProblems({
     ...(parked > 0
       ? [
           {
-            text: `${parked} messages to Temporal were given up. See GET /v1/admin/outbox?status=parked, and send one again with POST /v1/admin/outbox/{id}/retry.`,
+            text: `${counted(parked, 'message')} to Temporal ${parked === 1 ? 'was' : 'were'} given up. See GET /v1/admin/outbox?status=parked, and send one again with POST /v1/admin/outbox/{id}/retry.`,
             trouble: {
               type: 'outbox.parked' as const,
               ...about,
@@ -120,7 +121,7 @@ function queueProblems(worker: WorkerName, queue: QueueStatus): Problem[] {
     ...(failed_workflows_last_day > 0
       ? [
           {
-            text: `${failed_workflows_last_day} workflows of ${task_queue} ${FAILED_WORDS}. The Temporal page says why: ExecutionStatus = "Failed".`,
+            text: `${counted(failed_workflows_last_day, 'workflow')} of ${task_queue} ${FAILED_WORDS}. The Temporal page says why: ExecutionStatus = "Failed".`,
           },
         ]
       : []),
@@ -133,11 +134,21 @@ function scheduleProblems({ id, status, last_ended_at, last_result }: ScheduleSt
   if (status === 'paused')
     return [`The schedule ${id} is paused. Unpause it in the Temporal page.`];
   if (last_ended_at === null) return [];
-  const hours = (now - last_ended_at.getTime()) / HOUR_MS;
+  const ago_ms = now - last_ended_at.getTime();
   return [
-    ...(hours > OVERDUE_HOURS[id]
-      ? [`The schedule ${id} last ended ${Math.round(hours)} hours ago.`]
+    ...(ago_ms > OVERDUE_HOURS[id] * HOUR_MS
+      ? [`The schedule ${id} last ended ${timeIn(ago_ms)} ago.`]
       : []),
     ...(last_result === 'completed' ? [] : [`The last run of ${id} ended as ${last_result}.`]),
   ];
+}
+
+/** `17 minutes`, from two hours on `3 hours`. */
+function timeIn(ms: number): string {
+  const minutes = Math.round(ms / MINUTE_MS);
+  return minutes < 120 ? counted(minutes, 'minute') : counted(Math.round(ms / HOUR_MS), 'hour');
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }

@@ -99,7 +99,7 @@ export async function schema(deployment: Deployment): Promise<string> {
   const { pending } = told.find((one) => one.pending.length > 0) ?? first;
   if (pending.length > 0)
     throw new Fault(
-      `${pending.length} migrations are pending, the first is ${pending[0]}: start an API of this version.`,
+      `${counted(pending.length, 'migration')} ${pending.length === 1 ? 'is' : 'are'} pending, the first is ${pending[0]}: start an API of this version.`,
     );
   return `${first.applied} migrations, none is pending`;
 }
@@ -155,7 +155,7 @@ async function outbox(deployment: Deployment): Promise<string> {
   const { parked, waiting } = status.outbox;
   if (parked > 0)
     throw new Fault(
-      `${parked} messages to Temporal were given up: GET /v1/admin/outbox?status=parked.`,
+      `${counted(parked, 'message')} to Temporal ${parked === 1 ? 'was' : 'were'} given up: GET /v1/admin/outbox?status=parked.`,
     );
   return `none was given up, ${waiting} on their way`;
 }
@@ -241,6 +241,7 @@ export async function audit(deployment: Deployment, within_ms = AUDIT_MS): Promi
     );
   });
   const [first] = broken;
-  if (first) throw new Fault(`The ledger is broken in ${broken.length} places: ${first.detail}`);
+  if (first)
+    throw new Fault(`The ledger is broken in ${counted(broken.length, 'place')}: ${first.detail}`);
   return 'the ledger is whole';
 }

@@ -73,7 +73,7 @@ test('an audit that takes longer than there is time is not checked, and a broken
   const broken = await deployment(json({ broken: [{ detail: 'wallet w' }] }));
   expect(await failure(checks.audit(broken))).toEqual([
     'Fault',
-    'The ledger is broken in 1 places: wallet w',
+    'The ledger is broken in 1 place: wallet w',
   ]);
   const away = await deployment(json({}, 503));
   expect((await failure(checks.audit(away)))[0]).toBe('Fault');
@@ -113,7 +113,7 @@ test.each([
 
 test.each([
   ['none is pending', { applied: 110, pending: [] }, 'passed', /^110 migrations, none is pending$/],
-  ['one is', { applied: 109, pending: ['0128-x.sql'] }, 'Fault', /^1 migrations .*0128-x.sql/],
+  ['one is', { applied: 109, pending: ['0128-x.sql'] }, 'Fault', /^1 migration .*0128-x.sql/],
   ['an older API says nothing', undefined, 'NotChecked', /DATABASE_URL is not set/],
 ])(
   'with addresses alone an API is asked for its migrations: %s',

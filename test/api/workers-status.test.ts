@@ -132,7 +132,7 @@ test('a schedule that a person paused and a workflow that was terminated are sai
   expect((await status()).body).toMatchObject({
     status: 'degraded',
     problems: [
-      '1 workflows of payments failed within the last day. The Temporal page says why: ExecutionStatus = "Failed".',
+      '1 workflow of payments failed within the last day. The Temporal page says why: ExecutionStatus = "Failed".',
       'The schedule audit is paused. Unpause it in the Temporal page.',
     ],
   });
@@ -144,7 +144,7 @@ test('messages that were given up are listed, sent once more by hand, and gone o
   expect((await status()).body).toMatchObject({
     status: 'degraded',
     problems: expect.arrayContaining([
-      expect.stringContaining('1 messages to Temporal were given up'),
+      expect.stringContaining('1 message to Temporal was given up'),
     ]),
     outbox: { waiting: 0, parked: 1 },
   });

@@ -157,7 +157,7 @@ const faults: Fault[] = [
   ],
   [
     'a migration that is missing',
-    ['schema', /^1 migrations are pending, the first is 0059-owners-of-wallets\.sql/],
+    ['schema', /^1 migration is pending, the first is 0059-owners-of-wallets\.sql/],
     async () =>
       changed(
         `update knex_migrations set name = name || '.gone' where name = '0059-owners-of-wallets.sql'`,
@@ -181,7 +181,7 @@ const faults: Fault[] = [
   ],
   [
     'a message that was given up',
-    ['outbox', /^1 messages to Temporal were given up/],
+    ['outbox', /^1 message to Temporal was given up/],
     async () =>
       changed(
         `insert into outbox (org_id, workflow, workflow_id, input, parked_at, attempts)
