@@ -10,8 +10,8 @@ const LATE_SECONDS = 60;
 const OVERDUE_HOURS = { reconcile: 0.25, audit: 50, exportUpkeep: 0.25, pricesCheck: 50 } as const;
 const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
-/** Stands in the words about workflows that failed. */
-export const FAILED_WORDS = 'failed within the last day';
+/** Stands in the words about workflows of a queue that failed. */
+export const failedWords = (task_queue: string) => `of ${task_queue} failed within the last day`;
 
 /** Something that is wrong, in words; with what the platform is told of it, if it is. */
 interface Problem {
@@ -121,7 +121,7 @@ function queueProblems(worker: WorkerName, queue: QueueStatus): Problem[] {
     ...(failed_workflows_last_day > 0
       ? [
           {
-            text: `${counted(failed_workflows_last_day, 'workflow')} of ${task_queue} ${FAILED_WORDS}. The Temporal page says why: ExecutionStatus = "Failed".`,
+            text: `${counted(failed_workflows_last_day, 'workflow')} ${failedWords(task_queue)}. The Temporal page says why: ExecutionStatus = "Failed".`,
           },
         ]
       : []),

@@ -14,6 +14,16 @@ export const worker_queues = {
 export type WorkerName = keyof typeof worker_queues;
 export type TaskQueue = (typeof worker_queues)[WorkerName][number];
 
+/** The schedules, each with the queue on which its runs are worked off. */
+export const schedule_queues = {
+  reconcile: 'lifecycle',
+  audit: 'lifecycle',
+  exportUpkeep: 'export',
+  pricesCheck: 'lifecycle',
+} as const satisfies Record<string, TaskQueue>;
+
+export type ScheduleId = keyof typeof schedule_queues;
+
 /** How a worker names itself to Temporal: program, version and process. */
 export function workerIdentity(name: WorkerName): string {
   return `${name} ${API_VERSION} ${process.pid}@${hostname()}`;

@@ -8,14 +8,13 @@ import {
 } from '@temporalio/client';
 import * as outbox from '../domain/outbox';
 import type { Db } from '../domain/sql';
+import { type ScheduleId, schedule_queues } from './queues';
 
-export const schedule_ids = ['reconcile', 'audit', 'exportUpkeep', 'pricesCheck'] as const;
-export type ScheduleId = (typeof schedule_ids)[number];
+export const schedule_ids = Object.keys(schedule_queues) as ScheduleId[];
 
 interface Schedule {
   id: ScheduleId;
   spec: ScheduleSpec;
-  task_queue: 'lifecycle' | 'export';
   summary: string;
   /** Runs once as it is made. */
   at_once: boolean;
@@ -24,7 +23,6 @@ interface Schedule {
 const audit: Schedule = {
   id: 'audit',
   spec: { calendars: [{ hour: 3, minute: 30 }] },
-  task_queue: 'lifecycle',
   summary: 'Proves the whole ledger, each night at 03:30 UTC',
   at_once: false,
 };
@@ -32,7 +30,6 @@ const audit: Schedule = {
 const reconcile: Schedule = {
   id: 'reconcile',
   spec: { intervals: [{ every: '5 minutes' }] },
-  task_queue: 'lifecycle',
   summary:
     'Gives orphan holds, tickets, payments and rollouts their workflow again, forgets old answers',
   at_once: true,
@@ -41,7 +38,6 @@ const reconcile: Schedule = {
 const exportUpkeep: Schedule = {
   id: 'exportUpkeep',
   spec: { intervals: [{ every: '5 minutes' }] },
-  task_queue: 'export',
   summary: 'Deletes files of exports past their time, gives orphan exports their workflow again',
   at_once: false,
 };
@@ -49,7 +45,6 @@ const exportUpkeep: Schedule = {
 const pricesCheck: Schedule = {
   id: 'pricesCheck',
   spec: { calendars: [{ hour: 4, minute: 10 }] },
-  task_queue: 'lifecycle',
   summary: 'Compares prices with the catalog inside, each night at 04:10 UTC; changes nothing',
   at_once: false,
 };
@@ -101,7 +96,7 @@ async function isThere(client: Client, { id }: Schedule): Promise<boolean> {
 }
 
 /** A schedule runs the workflow of its own name. */
-function definition({ id, spec, task_queue, summary, at_once }: Schedule) {
+function definition({ id, spec, summary, at_once }: Schedule) {
   return {
     scheduleId: id,
     spec,
@@ -110,7 +105,7 @@ function definition({ id, spec, task_queue, summary, at_once }: Schedule) {
       type: 'startWorkflow',
       workflowType: id,
       workflowId: id,
-      taskQueue: task_queue,
+      taskQueue: schedule_queues[id],
       staticSummary: summary,
     },
     state: { triggerImmediately: at_once },

@@ -4,8 +4,8 @@ import {
   ScheduleNotFoundError,
   WorkflowNotFoundError,
 } from '@temporalio/client';
-import { versionIn, type WorkerName, worker_queues } from './queues';
-import { type ScheduleId, schedule_ids } from './schedules';
+import { type ScheduleId, versionIn, type WorkerName, worker_queues } from './queues';
+import { schedule_ids } from './schedules';
 
 /** One process that asks a task queue for work. */
 export interface Poller {

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { type Migrations, migrationsOf } from '../../migrations';
 import { openDatabase } from '../../runtime/database';
 import { rowOf } from '../../runtime/version';
-import { FAILED_WORDS } from '../../temporal/problems';
+import { failedWords } from '../../temporal/problems';
+import { schedule_queues } from '../../temporal/queues';
 import { ask, counted, Fault, Late, NotChecked, read } from './client';
 import type { Deployment } from './deployment';
 import { cancelAHold, denyTicketOf } from './hold';
@@ -117,36 +118,47 @@ async function migrationsAt(database_url: string): Promise<Migrations> {
 
 interface WorkersStatus {
   problems: string[];
-  workers: {
-    name: string;
-    queues: { failed_workflows_last_day: number; last_failed_at?: string | null }[];
-  }[];
-  schedules: { last_ended_at: string | null; last_result: string | null }[];
+  workers: { name: string; queues: Queue[] }[];
+  schedules: { id: string; last_ended_at: string | null; last_result: string | null }[];
+}
+
+interface Queue {
+  task_queue: string;
+  failed_workflows_last_day: number;
+  /** An API of an older version does not say. */
+  last_failed_at?: string | null;
 }
 
 /**
- * Workers poll, and schedules run. A failed workflow counts unless a schedule has succeeded since:
- * broken workers break schedules too.
+ * Workers poll, and schedules run. A failed workflow counts unless a schedule of its own queue has
+ * succeeded since: broken workers break their schedules too, and say nothing of others.
  */
 export async function workers(deployment: Deployment): Promise<string> {
   const { platform_key: key } = deployment;
   const url = at(deployment, '/v1/admin/workers/status');
   const status: WorkersStatus = await read('GET', url, { key });
-  const good = status.schedules.filter(({ last_result }) => last_result === 'completed');
-  const well_at = Math.max(0, ...good.map(({ last_ended_at }) => Date.parse(last_ended_at ?? '')));
-  const queues = status.workers.flatMap((worker) => worker.queues);
-  const failed = queues.filter((queue) => queue.failed_workflows_last_day > 0);
-  // An API of an older version does not say when.
-  const is_over = failed.every(({ last_failed_at }) => Date.parse(last_failed_at ?? '') <= well_at);
+  const past = status.workers
+    .flatMap((worker) => worker.queues)
+    .filter((queue) => queue.failed_workflows_last_day > 0 && isOver(queue, status));
+  const isPast = (words: string) =>
+    past.some(({ task_queue }) => words.includes(failedWords(task_queue)));
   // What was given up has a row of its own.
-  const problems = status.problems.filter(
-    (words) => !words.includes('given up') && !(is_over && words.includes(FAILED_WORDS)),
-  );
+  const problems = status.problems.filter((words) => !words.includes('given up') && !isPast(words));
   if (problems.length > 0) throw new Fault(problems.join(' '));
   const named = status.workers.map(({ name }) => name).join(', ');
-  const count = failed.reduce((sum, queue) => sum + queue.failed_workflows_last_day, 0);
-  const past = count > 0 ? `; ${counted(count, 'workflow')} failed earlier within a day` : '';
-  return `${named} poll, and the schedules run${past}`;
+  const count = past.reduce((sum, queue) => sum + queue.failed_workflows_last_day, 0);
+  const earlier = count > 0 ? `; ${counted(count, 'workflow')} failed earlier within a day` : '';
+  return `${named} poll, and the schedules run${earlier}`;
+}
+
+/** True if a schedule of the queue has succeeded since its newest workflow failed. */
+function isOver({ task_queue, last_failed_at }: Queue, { schedules }: WorkersStatus): boolean {
+  const queue_of: Record<string, string | undefined> = schedule_queues;
+  const good = schedules.filter(
+    ({ id, last_result }) => queue_of[id] === task_queue && last_result === 'completed',
+  );
+  const well_at = Math.max(0, ...good.map(({ last_ended_at }) => Date.parse(last_ended_at ?? '')));
+  return Date.parse(last_failed_at ?? '') <= well_at;
 }
 
 async function outbox(deployment: Deployment): Promise<string> {

@@ -4,7 +4,7 @@ import type { Deployment, Place } from '../../api/verify/deployment';
 import { type Found, summaryOf } from '../../api/verify/main';
 import { exportAStatement } from '../../api/verify/statement';
 import { listen } from '../../runtime/listen';
-import { FAILED_WORDS } from '../../temporal/problems';
+import { failedWords } from '../../temporal/problems';
 
 // What verify makes of a deployment's answers: a healthy one is green, whatever happened before.
 
@@ -37,17 +37,21 @@ const failure = (run: Promise<string>) =>
     (error: Error) => [error.name, error.message],
   );
 
-const failed_words = `2 workflows of export ${FAILED_WORDS}. The Temporal page says why.`;
+const failed_words = `2 workflows ${failedWords('export')}. The Temporal page says why.`;
 const workersThat = (last_failed_at: string | null | undefined, problems = [failed_words]) =>
   json({
     problems,
     workers: [
-      { name: 'worker_export', queues: [{ failed_workflows_last_day: 2, last_failed_at }] },
+      {
+        name: 'worker_export',
+        queues: [{ task_queue: 'export', failed_workflows_last_day: 2, last_failed_at }],
+      },
     ],
     schedules: [
-      { last_ended_at: '2027-01-31T12:00:00Z', last_result: 'completed' },
-      { last_ended_at: '2027-01-31T13:00:00Z', last_result: 'failed' },
-      { last_ended_at: null, last_result: null },
+      { id: 'exportUpkeep', last_ended_at: '2027-01-31T12:00:00Z', last_result: 'completed' },
+      { id: 'reconcile', last_ended_at: '2027-01-31T14:00:00Z', last_result: 'completed' },
+      { id: 'audit', last_ended_at: '2027-01-31T13:00:00Z', last_result: 'failed' },
+      { id: 'pricesCheck', last_ended_at: null, last_result: null },
     ],
   });
 
@@ -55,9 +59,26 @@ test.each([
   ['before the last good run', '2027-01-31T11:59:59Z', 'passed', /2 workflows failed earlier/],
   ['after it', '2027-01-31T12:00:01Z', 'Fault', /failed within the last day/],
   ['at a time that an older API does not say', undefined, 'Fault', /failed within the last day/],
-])('a workflow that failed %s of a schedule', async (_, at, name, words) => {
+])("a workflow that failed %s of its queue's schedule", async (_, at, name, words) => {
   const found = await failure(checks.workers(await deployment(workersThat(at))));
   expect(found).toEqual([name, expect.stringMatching(words)]);
+});
+
+test('a queue without a schedule is not forgiven for those of another one, which is', async () => {
+  const config_words = `1 workflow ${failedWords('config')}.`;
+  const queue = { failed_workflows_last_day: 1, last_failed_at: '2027-01-31T11:00:00Z' };
+  const named = (task_queue: string) => ({ ...queue, task_queue });
+  const answer = json({
+    problems: [`1 workflow ${failedWords('lifecycle')}.`, config_words],
+    workers: [
+      { name: 'worker_lifecycle', queues: [named('lifecycle')] },
+      { name: 'worker_config', queues: [named('config')] },
+    ],
+    schedules: [
+      { id: 'reconcile', last_ended_at: '2027-01-31T12:00:00Z', last_result: 'completed' },
+    ],
+  });
+  expect(await failure(checks.workers(await deployment(answer)))).toEqual(['Fault', config_words]);
 });
 
 test('what else is wrong of workers stays red beside an old failure', async () => {
