@@ -87,6 +87,29 @@ test('what else is wrong of workers stays red beside an old failure', async () =
   expect(await failure(checks.workers(await deployment(answer)))).toEqual(['Fault', missing]);
 });
 
+test.each([
+  ['by its label, however many others were blocked since', 'a label'],
+  ['on the page, where an older API finds no labels', 'its own id alone'],
+])('the event of a block is found %s', async (_, finds) => {
+  let label: unknown;
+  const others = Array(50).fill({ type: 'request.blocked', trace_label: 'of somebody else' });
+  const asked = await deployment((req, res) => {
+    const url = new URL(req.url ?? '', 'http://any');
+    if (url.pathname === '/v1/chat/completions') {
+      label = req.headers['x-request-id'];
+      return json({}, 409)(req, res);
+    }
+    if (url.pathname !== '/v1/events') return json({ data: [{ id: 'gpt' }] })(req, res);
+    expect(Object.fromEntries(url.searchParams)).toMatchObject({ org_id: 'org_1' });
+    const own = { type: 'request.blocked', request_id: 'req_1', trace_label: label };
+    const asks = url.searchParams.get('request_id');
+    if (finds === 'a label') return json({ events: asks === label ? [own] : others })(req, res);
+    return json({ events: asks === null ? [own] : [] })(req, res);
+  });
+  Object.assign(asked, { probe: { owner: async () => ({ org_id: 'org_1' }) } });
+  expect(await checks.policy(asked)).toMatch(/^blocked with 409 at 1 gateway/);
+});
+
 test('an audit that takes longer than there is time is not checked, and a broken one is red', async () => {
   const slow = await deployment(() => undefined);
   const [name, words] = await failure(checks.audit(slow, 50));
