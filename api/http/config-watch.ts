@@ -91,7 +91,9 @@ export function openConfigWatch({ db, database_url, log }: WatchParts) {
      */
     async desired(asking: Asking, { known, wait_ms, gone }: Wait): Promise<Desired> {
       const read = wait_ms === 0 ? assigned.read : assigned.readUnlessKnown;
-      const now = desiredOf(await read(), asking);
+      let now = desiredOf(await read(), asking);
+      // What is kept may be of before a change that another process has told the gateway of.
+      if (wait_ms > 0 && now.version !== known) now = desiredOf(await assigned.read(), asking);
       if (wait_ms === 0 || now.version !== known || is_closing) return now;
       await waitIn(waiters, { asking, known: now }, wait_ms, gone);
       return desiredOf(await assigned.readUnlessKnown(), asking);

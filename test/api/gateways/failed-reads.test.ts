@@ -73,3 +73,21 @@ test('a read that fails is not tried again once nobody waits', async () => {
   await busy.rollback();
   expect(failed()).toBe(1);
 });
+
+test('a gateway that another process has told of a change is not sent back by one that has not heard of it', async () => {
+  // Its notices are of another database.
+  const elsewhere = new URL(database.url);
+  elsewhere.pathname = '/postgres';
+  const parts = { db: database.db, database_url: elsewhere.href, log: createLog('test', 'silent') };
+  const { desired, close } = openConfigWatch(parts);
+  const asking = { id: 'gw', group: 'default' };
+  const told = async (known: number) => {
+    const wait = { known, wait_ms: 100, gone: new AbortController().signal };
+    return (await desired(asking, wait)).version;
+  };
+  const first = Number((await put()).version);
+  expect(await told(first)).toBe(first);
+  const second = Number((await put()).version);
+  expect(await told(second)).toBe(second);
+  await close();
+});
