@@ -113,6 +113,9 @@ export function connectionsTo(
   const tls = { timeout: connect_ms };
   return new EnvHttpProxyAgent({
     httpsProxy,
+    // The proxy itself: it answers once it is connected, or not at all.
+    clientFactory: (address, options) =>
+      new Pool(address, { ...options, headersTimeout: connect_ms }),
     connect,
     bodyTimeout,
     requestTls: tls,

@@ -149,7 +149,12 @@ export class Exchange implements Dispatcher.DispatchHandler {
    * within bounds.
    */
   clientGone(): void {
-    if (this.is_over || this.controller === undefined || this.drain_timer !== undefined) return;
+    if (this.is_over || this.drain_timer !== undefined) return;
+    if (this.controller === undefined) {
+      // Nothing has been sent, so nothing is owed.
+      void this.finish(new Error('The client has gone.'));
+      return;
+    }
     if (this.isMeasured()) {
       this.giveUp();
       return;
@@ -166,7 +171,8 @@ export class Exchange implements Dispatcher.DispatchHandler {
   /** Ends the request, also one that still waits for a credential or a connection. */
   abort(reason: Error): void {
     this.aborted ??= reason;
-    this.controller?.abort(reason);
+    if (this.controller === undefined) void this.finish(reason);
+    else this.controller.abort(reason);
   }
 
   private async finish(error: Error | undefined): Promise<void> {

@@ -70,7 +70,7 @@ export class Incoming {
     this.valve = valve;
     this.options = options;
     if (framed.test(this.contentType())) this.unframer = options.openUnframer?.();
-    const decoder = decoderOf(head.headers['content-encoding'] as string | undefined);
+    const decoder = decoderOf(head.headers['content-encoding']);
     this.is_packed = decoder !== undefined;
     if (decoder === undefined) return;
     this.packed = [];

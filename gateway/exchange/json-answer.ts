@@ -8,7 +8,7 @@ import { readerOf } from '../stages/stored';
 import { isOnlyWords, saysFailure } from '../upstreams/failures';
 import { type Answer, type Ended, type Head, open, picked } from './answer';
 import { announced, type Charge, trail } from './charge';
-import { createJsonMeter, WHOLE_MAX_BYTES, type Whole } from './meter';
+import { codingOf, createJsonMeter, WHOLE_MAX_BYTES, type Whole } from './meter';
 import type { Valve } from './valve';
 
 const too_long: Checked = { violation: { policy: 'dlp-filter', rule: 'length' } };
@@ -107,11 +107,13 @@ export class JsonAnswer implements Answer {
     if (call.client_is_gone) return;
     const told = cost && this.is_object ? withCost(plain.toString('utf8'), cost) : undefined;
     const is_whole = plain.length === measured.bytes && !isGuarded(call);
-    const as_it_came = told === undefined && is_whole ? packed() : undefined;
+    const coding = codingOf(head.headers['content-encoding']);
+    const as_it_came =
+      told === undefined && is_whole && takesCoding(call, coding) ? packed() : undefined;
     const body = as_it_came ?? (told === undefined ? plain : Buffer.from(told));
     const headers = { ...this.headers(), ...(charge && costHeaders(cost)) };
     headers['content-length'] = String(body.length);
-    if (as_it_came) headers['content-encoding'] = String(head.headers['content-encoding']);
+    if (as_it_came) headers['content-encoding'] = coding;
     open(call, head.status, headers);
     valve.write(body);
     valve.end();
@@ -137,4 +139,19 @@ export class JsonAnswer implements Answer {
     }
     return kept;
   }
+}
+
+/** True if a client reads bytes of this coding (RFC 9110, 12.5.3); a socket has no coded frames. */
+function takesCoding({ ctx }: Funded, coding: string): boolean {
+  const given = ctx.req.headers['accept-encoding'];
+  if (ctx.given !== undefined || given === undefined) return ctx.given === undefined;
+  const asked = String(given)
+    .toLowerCase()
+    .split(',')
+    .map((one) => one.split(';').map((part) => part.trim()));
+  const found =
+    asked.find(([name]) => name === coding.trim().toLowerCase()) ??
+    asked.find(([name]) => name === '*');
+  const quality = found?.find((part) => part.startsWith('q='))?.slice('q='.length);
+  return found !== undefined && Number(quality ?? 1) > 0;
 }

@@ -111,12 +111,25 @@ export function createJsonMeter(reader: Reader): AnswerMeter {
   };
 }
 
-/** A decompressor for an upstream that compresses although it was not asked to. */
-export function decoderOf(given: string | undefined): Duplex | undefined {
-  const encoding = given?.trim().toLowerCase();
+/**
+ * A decompressor for an upstream that compresses although it was not asked to; a proxy may have
+ * said the coding twice.
+ */
+export function decoderOf(given: string | string[] | undefined): Duplex | undefined {
+  const encoding = codingOf(given);
   if (encoding === 'gzip' || encoding === 'x-gzip') return createGunzip();
   if (encoding === 'br') return createBrotliDecompress();
   return encoding === 'deflate' ? createInflate() : undefined;
+}
+
+/** The one coding that a header names; empty for none, or several. */
+export function codingOf(given: string | string[] | undefined): string {
+  const named = String(given ?? '')
+    .toLowerCase()
+    .split(',')
+    .map((one) => one.trim());
+  const codings = new Set(named.filter((one) => one !== '' && one !== 'identity'));
+  return codings.size === 1 ? ([...codings][0] as string) : '';
 }
 
 /** Takes one frame into account; true for the chunk that carries nothing but usage. */

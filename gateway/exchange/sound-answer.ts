@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { Funded } from '../call/call';
 import { nothing_measured } from '../families/reader';
 import { isObject } from '../wire/values';
@@ -81,7 +82,19 @@ function looksLikeSound(bytes: Buffer): boolean {
   return bytes.length > TEXT_MAX_BYTES || hasNoText(bytes);
 }
 
-/** True for bytes that no plain text has: every sound has some, in its head or its samples. */
+/** True for bytes that no text has: every sound has some, in its head or its samples. */
 function hasNoText(bytes: Buffer): boolean {
-  return bytes.some((byte) => byte < 9 || (byte > 13 && byte < 32) || byte > 126);
+  return bytes.some((byte) => byte < 9 || (byte > 13 && byte < 32)) || !isUtf8(whole(bytes));
+}
+
+/** Bytes without a character of UTF-8 at their end of which some are still to come. */
+function whole(bytes: Buffer): Buffer {
+  for (let back = 1; back <= Math.min(3, bytes.length); back += 1) {
+    const byte = bytes[bytes.length - back] as number;
+    if (byte < 0x80) return bytes;
+    if (byte < 0xc0) continue;
+    const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2;
+    return back < length ? bytes.subarray(0, -back) : bytes;
+  }
+  return bytes;
 }

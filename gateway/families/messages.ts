@@ -165,7 +165,10 @@ function readEvent(event: Body, usage: Body, found: Measured): void {
     if (isObject(event.usage)) found.is_usage_partial = false;
   } else if (type === 'message_stop' || type === 'error') {
     found.is_done = true;
-    addUsage(lateUsage(event), usage, found);
+    const late = lateUsage(event);
+    addUsage(late, usage, found);
+    const is_whole = type === 'message_stop' && isObject(late) && countOf(late.output_tokens) > 0;
+    if (is_whole) found.is_usage_partial = false;
   }
 }
 

@@ -9,6 +9,8 @@ export interface Measured {
   is_usage_partial: boolean;
   /** The bytes of the answer, without compression. */
   bytes: number;
+  /** Those of the sound that its events hold. */
+  sound_bytes?: number;
   /** The model that answered, as the answer names it. */
   model: string | undefined;
   /** The text delivered, for answers without usage. */

@@ -57,12 +57,20 @@ export const speechReader: Reader = {
   },
 };
 
-function readEvent({ type, usage }: Body, found: Measured): void {
+function readEvent({ type, usage, audio }: Body, found: Measured): void {
   if (type === 'speech.audio.done') {
     found.usage = speechUsage(usage);
     found.is_done = true;
     found.has_output = true;
-  } else if (type === 'speech.audio.delta') found.has_output = true;
+  } else if (type === 'speech.audio.delta') {
+    found.has_output = true;
+    found.sound_bytes = (found.sound_bytes ?? 0) + bytesOf(stringOf(audio));
+  }
+}
+
+/** How many bytes a text in Base64 stands for. */
+function bytesOf(base64: string): number {
+  return Math.floor((base64.replace(/=+$/, '').length * 3) / 4);
 }
 
 /** A usage object: text in, sound out. */

@@ -95,7 +95,13 @@ export const transcriptionReader: Reader = {
         // Segments may repeat the words of the deltas.
         if (!has_deltas) addDelivered(found, stringOf(event.text));
       } else if (type === 'transcript.text.done' || type === 'transcription.done') {
+        const { text } = found;
         readTranscript(event, found);
+        // All that was delivered on the way counts, even if the last event repeats less.
+        if (!found.usage?.seconds && found.text.length < text.length) {
+          found.text = text;
+          found.seconds_least = leastFor(text, 0);
+        }
         found.is_done = true;
       }
       return false;
@@ -116,7 +122,7 @@ function readTranscript(answer: Body, found: Measured): void {
  * the sound is at least.
  */
 function readPlain(text: string, found: Measured): void {
-  if (no_words.test(text)) return;
+  if (no_words.test(text) || isJson(text)) return;
   const words: string[] = [];
   let ends_at = 0;
   for (const line of text.split(/\r\n|\n|\r/)) {
@@ -134,8 +140,19 @@ function readPlain(text: string, found: Measured): void {
   found.seconds_least = leastFor(found.text, ends_at);
 }
 
-// JSON that is no transcript, a part of some, or a page; words may begin with a bracket.
-const no_words = /^\s*(?:\{\s*["}]|\[\s*[{["\]\d]|(?:null|true|false)\s*$|<!doctype html|<html)/i;
+// An object that is no transcript, or a part of one, or a page.
+const no_words = /^\s*(?:\{\s*["}]|\[\s*\{\s*["}]|<!doctype html|<html)/i;
+
+/** True for JSON from end to end; words may begin with a bracket, or be a number. */
+function isJson(text: string): boolean {
+  if (!/^\s*(?:\[|null|true|false)/.test(text)) return false;
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
 
 function leastFor(text: string, ends_at: number): number {
   const seconds = Math.max(ends_at, text.length / CHARACTERS_PER_SECOND_MAX);

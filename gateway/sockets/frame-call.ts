@@ -122,6 +122,12 @@ export class SocketCall implements FrameSide {
     this.res.destroy();
   }
 
+  /** The client has gone before its turn came. */
+  forget(): void {
+    this.leave();
+    this.finishLine();
+  }
+
   private async conclude(ended: Ended | undefined): Promise<void> {
     const { res, opened } = this;
     if (!res.headersSent) {

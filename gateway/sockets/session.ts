@@ -278,7 +278,8 @@ export class SocketSession implements Link {
   private closed(): void {
     clearInterval(this.pings);
     clearTimeout(this.lifetime);
-    for (const lane of this.lanes.keys()) while (this.next(lane)) {}
+    for (const lane of this.lanes.keys())
+      for (let call = this.next(lane); call !== undefined; call = this.next(lane)) call.forget();
     for (const call of this.running) call.leave();
     this.steps = [];
   }

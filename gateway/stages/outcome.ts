@@ -107,7 +107,8 @@ function spoken({ units, request, family }: Funded, usage: Usage, untold?: Measu
   if (units === undefined) return usage;
   const { characters, seconds: at_most } = units;
   if (untold === undefined) return { ...usage, characters };
-  const heard = untold.bytes > 0 ? family.secondsIn?.(request.body, untold.bytes) : undefined;
+  const bytes = untold.sound_bytes ?? untold.bytes;
+  const heard = bytes > 0 ? family.secondsIn?.(request.body, bytes) : undefined;
   const seconds = untold.is_usage_partial ? at_most : (heard ?? at_most);
   // A model may write any time; no sound is longer than its bytes can hold.
   const least = Math.min(untold.seconds_least, request.raw.length / SOUND_BYTES_LEAST);

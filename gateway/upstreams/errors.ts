@@ -6,6 +6,7 @@ import type { Failure } from './failures';
 import { type LimitTold, limitTold, retryAfter } from './retry';
 
 const DECODED_MAX_BYTES = 1_048_576;
+const BYTE_ORDER_MARK = Buffer.from('\ufeff');
 const unreachable = new Set([
   'ECONNREFUSED',
   'ENOTFOUND',
@@ -48,7 +49,9 @@ export function refusedBody(
 ): { bytes: Buffer; json: unknown } | undefined {
   const decode = decoders.get(String(encoding).trim().toLowerCase());
   try {
-    const plain = decode ? decode(bytes, { maxOutputLength: DECODED_MAX_BYTES }) : bytes;
+    const said = decode ? decode(bytes, { maxOutputLength: DECODED_MAX_BYTES }) : bytes;
+    // A byte order mark before it says nothing.
+    const plain = said.indexOf(BYTE_ORDER_MARK) === 0 ? said.subarray(3) : said;
     return { bytes: plain, json: JSON.parse(plain.toString('utf8')) as unknown };
   } catch {
     return undefined;

@@ -61,6 +61,8 @@ test('what is no answer is none in place of a transcript or of sound, whatever i
     [JSON.stringify({ error }), 'text/plain'],
     ['<html><p>Busy', 'audio/mpeg'],
     ['', 'audio/mpeg'],
+    [JSON.stringify({ error: { message: 'You’ve run out of credit' } }), 'application/json'],
+    ['<html><p>Zugriff gestört', 'audio/mpeg'],
   ] as const) {
     upstream.play([body], type);
     const spoken = await ask('speech');

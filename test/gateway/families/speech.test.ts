@@ -2,6 +2,8 @@ import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import OpenAI from 'openai';
 import { request } from 'undici';
 import { blankPrice } from '../../../domain/ledger/pricing';
+import { nothing_measured } from '../../../gateway/families/reader';
+import { secondsIn, speechReader } from '../../../gateway/families/speech';
 import { arrivals, lastCharge, openWorld, post, type World } from '../../support/gateway';
 import { makePrice } from '../../support/ledger';
 import { until } from '../../support/until';
@@ -75,6 +77,15 @@ test('a stream of events is charged by the tokens of sound that its last one tel
   expect(charge.actual_cost_nanos).toBe(
     BigInt(usage.input_tokens) * 600n + BigInt(usage.output_tokens) * 12_000n,
   );
+});
+
+test('the length of sound in events is that of the sound, not of their text', () => {
+  const found = { ...nothing_measured };
+  const read = speechReader.openStream(found, 1);
+  const sound = Buffer.alloc(48_000);
+  for (const part of [sound.subarray(0, 1_001), sound.subarray(1_001)])
+    read({ type: 'speech.audio.delta', audio: part.toString('base64') });
+  expect(secondsIn({ response_format: 'pcm' }, found.sound_bytes ?? 0)).toBe(1);
 });
 
 test('a price by characters counts characters, not bytes or halves of them', async () => {

@@ -34,10 +34,10 @@ afterAll(async () => {
   await world.close();
 });
 
-async function ask(target: object): Promise<number> {
+async function ask(target: object, more: object = {}): Promise<number> {
   const row = { id: 'a', kind: 'openai', auth: { key_env: 'TEST_MODELS_KEY' }, models: ['gpt-4o'] };
   const targets = [{ ...row, ...target }];
-  const { url } = await world.openGateway({ settings: { providers: { targets } } });
+  const { url } = await world.openGateway({ settings: { providers: { targets }, ...more } });
   const key = await gatewayKey(world.api, world.org.org_id);
   const body = { ...chat('Hello'), model: 'gpt-4o' };
   asked.length = 0;
@@ -51,6 +51,22 @@ test('what goes to https goes through HTTPS_PROXY, plain addresses and NO_PROXY 
   expect(asked).toEqual([]);
   expect(await ask({ base_url: `${world.models_url}/v1` })).toBe(200);
   expect(asked).toEqual([]);
+});
+
+test('a proxy that takes a connection and says nothing is given up in time, and holds nobody', async () => {
+  const silent = createServer();
+  silent.on('connect', () => undefined);
+  const port = await listen(silent, 0);
+  const { HTTPS_PROXY: before } = process.env;
+  process.env.HTTPS_PROXY = `http://127.0.0.1:${port}`;
+  const began = performance.now();
+  const status = await ask({}, { timeouts: { connect_ms: 300 } }).finally(() => {
+    process.env.HTTPS_PROXY = before;
+  });
+  expect(status).toBeGreaterThanOrEqual(502);
+  expect(performance.now() - began).toBeLessThan(30_000);
+  silent.closeAllConnections();
+  silent.close();
 });
 
 test('tokens are asked for through it too, and no closed address is', async () => {
