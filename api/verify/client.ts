@@ -8,6 +8,11 @@ export class Late extends Fault {
   override name = 'Late';
 }
 
+/** Something that a check wrote may be left behind. */
+export class Left extends Fault {
+  override name = 'Left';
+}
+
 /** What a check could not look at, and why: neither good nor bad. */
 export class NotChecked extends Error {
   override name = 'NotChecked';

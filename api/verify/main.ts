@@ -3,7 +3,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { ConfigError, loadConfig } from '../../runtime/config';
 import { checks } from './checks';
-import { counted, Fault, NotChecked } from './client';
+import { counted, Fault, Left, NotChecked } from './client';
 import { type Deployment, type Place, placeAt } from './deployment';
 import { openProbe } from './probe';
 
@@ -53,19 +53,39 @@ export async function main(args: string[]): Promise<void> {
   } else {
     const probe = openProbe(apis[0].url, given.platform_key, given.gateway_key);
     const deployment: Deployment = { apis, gateways, consoles, probe, ...given };
+    const begun: Promise<string>[] = [];
     for (const { name, run } of checks) {
       const left_ms = Math.max(0, started_at + ALL_MS - performance.now());
-      found.push(await timed(name, () => run(deployment), Math.min(CHECK_MS, left_ms)));
+      const begin = async () => {
+        if (left_ms === 0) throw new Fault('No time was left for this check.');
+        const running = run(deployment);
+        begun.push(running);
+        return running;
+      };
+      found.push(await timed(name, begin, Math.min(CHECK_MS, left_ms)));
     }
-    const left = await timed('clean-up', async () => {
-      await probe.close();
-      return 'nothing of this is left';
-    });
-    found.push(left);
+    found.push(await timed('clean-up', () => cleanUp(begun, probe)));
   }
   const summary = summaryOf(found, is_strict);
   print(is_json ? JSON.stringify(summary) : tableOf(found, is_strict));
   process.exitCode = summary.ok ? 0 : 1;
+}
+
+/**
+ * What checks have written is gone once they have ended, also those that took too long; they need
+ * the key for it.
+ */
+export async function cleanUp(
+  begun: readonly Promise<string>[],
+  probe: Pick<Deployment['probe'], 'close'>,
+): Promise<string> {
+  const ends = await Promise.allSettled(begun);
+  await probe.close();
+  const left = ends.flatMap((end) =>
+    end.status === 'rejected' && end.reason instanceof Left ? [end.reason.message] : [],
+  );
+  if (left.length > 0) throw new Fault(left.join(' '));
+  return 'nothing of this is left';
 }
 
 type Given = Pick<Deployment, 'platform_key' | 'gateway_key' | 'blocked_text' | 'database_url'> & {

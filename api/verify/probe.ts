@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { read } from './client';
+import { ask, Fault, read } from './client';
 
 // A key and a hold of a check are named so, and taken back.
 export const NAME = 'verify';
@@ -49,14 +49,16 @@ export function openProbe(api_url: string, platform_key: string, gateway_key: st
       return owner;
     },
     async close(): Promise<void> {
-      const is_made = await key?.then(
+      if (key === undefined) return;
+      const is_made = await key.then(
         () => true,
         () => false,
       );
-      if (is_made)
-        await read('DELETE', `${api_url}/v1/tokens/${encodeURIComponent(name)}`, {
-          key: platform_key,
-        });
+      // What had no answer may have been made.
+      const url = `${api_url}/v1/tokens/${encodeURIComponent(name)}`;
+      const { status, body } = await ask('DELETE', url, { key: platform_key });
+      if (status >= 300 && (is_made || status !== 404))
+        throw new Fault(`DELETE ${url} answers ${status}: ${body?.error?.message ?? 'no words'}`);
     },
   };
 }

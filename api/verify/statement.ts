@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { ask, Fault, NotChecked, read } from './client';
+import { type Answer, ask, Fault, Left, NotChecked, read } from './client';
 import type { Deployment } from './deployment';
+import { NAME } from './probe';
 
 const HOUR_MS = 3_600_000;
 // What the clocks of this terminal and of the database may differ by.
@@ -28,19 +30,53 @@ export async function exportAStatement(
   const period = { from: new Date(to - HOUR_MS).toISOString(), to: new Date(to).toISOString() };
   const body = { kinds: ['statement'], ...period };
   const making = `${apis[0]?.url}/v1/admin/exports`;
-  const asked = await ask('POST', making, { key, body });
+  const asked = await askedFor(making, key, body);
   if (asked.body?.error?.code === 'exports_exceeded')
     throw new NotChecked(asked.body.error.message);
   if (asked.status !== 201)
     throw new Fault(`POST ${making} answers ${asked.status}: ${asked.body?.error?.message}`);
   const { id } = asked.body;
   const found = await lookAt(`${url}/${id}`, key, within_ms).catch((error: Error) => error);
-  // Canceled if it waits or is written, deleted if it is there; one that has failed left nothing.
-  const left = await ask('DELETE', `${url}/${id}`, { key });
+  // Canceled if it waits or is written, deleted if it is there.
+  await ended(`${url}/${id}`, key, found instanceof Error ? found.message : '');
   if (found instanceof Error) throw found;
-  if (left.status !== 200)
-    throw new Fault(`DELETE ${url}/${id} answers ${left.status}: ${left.body?.error?.message}`);
   return `the statement ${id} of the last hour is written and adds up`;
+}
+
+/**
+ * Asks for an export. What has no answer, or one of a proxy that gave up, is asked once more under
+ * its key: whichever of the two makes it, this one says its id. Throws a Left if none does.
+ */
+async function askedFor(url: string, key: string, body: object): Promise<Answer> {
+  const headers = { 'idempotency-key': `${NAME}-${randomUUID()}` };
+  const post = () => ask('POST', url, { key, body, headers });
+  const first = await post().catch((error: Error) => error);
+  if (!(first instanceof Error) && first.status < 500) return first;
+  const why = first instanceof Error ? first.message : `POST ${url} answers ${first.status}.`;
+  const left = (again: string) =>
+    new Left(`${why} Asked again: ${again} An export may be left: GET ${url} lists them.`);
+  const second = await post().catch((error: Error) => {
+    throw left(error.message);
+  });
+  // A refusal of the API's own says that it made none.
+  const is_unknown = first instanceof Error || first.body?.error?.code === undefined;
+  if (second.status >= 500 && is_unknown)
+    throw left(`it answers ${second.status}, ${second.body?.error?.message ?? 'no words'}`);
+  return second;
+}
+
+/** Ends an export, with a second try; one that has failed left nothing. */
+async function ended(url: string, key: string, why: string): Promise<void> {
+  const end = async () => {
+    const { status, body } = await ask('DELETE', url, { key });
+    if (status !== 200 && body?.error?.code !== 'export_state')
+      throw new Fault(`DELETE ${url} answers ${status}: ${body?.error?.message}`);
+  };
+  await end()
+    .catch(end)
+    .catch((error: Error) => {
+      throw new Left(`${why} ${error.message} The export may be left.`.trim());
+    });
 }
 
 /** Waits for a statement and adds it up. */

@@ -1,7 +1,9 @@
 import { createServer, type RequestListener, type Server } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import * as checks from '../../api/verify/checks';
+import { Left } from '../../api/verify/client';
 import type { Deployment, Place } from '../../api/verify/deployment';
-import { type Found, summaryOf } from '../../api/verify/main';
+import { cleanUp, type Found, summaryOf } from '../../api/verify/main';
 import { exportAStatement } from '../../api/verify/statement';
 import { listen } from '../../runtime/listen';
 import { failedWords } from '../../temporal/problems';
@@ -153,6 +155,58 @@ test.each([
   });
   expect((await failure(exportAStatement(asked, 50)))[0]).toBe(name);
   expect(now).toBe(end);
+});
+
+/** An API that makes an export for each key, and whose first answers to that are lost. */
+async function losing(answers: number) {
+  const made = new Map<unknown, string>();
+  const ended: (string | undefined)[] = [];
+  const sums = ['opening', 'closing'].map((type) => ({ currency: 'USD', type, amount_nanos: '5' }));
+  let asks = 0;
+  const asked = await deployment((req, res) => {
+    if (req.method === 'GET') return json({ status: 'completed', files: [{ sums }] })(req, res);
+    if (req.method === 'DELETE') {
+      ended.push(req.url);
+      return json({})(req, res);
+    }
+    const key = req.headers['idempotency-key'];
+    if (!made.has(key)) made.set(key, `exp_${made.size}`);
+    asks += 1;
+    return asks > answers ? json({ id: made.get(key) }, 201)(req, res) : req.socket.destroy();
+  });
+  return { asked, made, ended };
+}
+
+test('an export whose answer is lost is asked for again under its key, and ended', async () => {
+  const { asked, made, ended } = await losing(1);
+  expect((await failure(exportAStatement(asked, 50)))[0]).toBe('passed');
+  expect([...made.values()]).toEqual(['exp_0']);
+  expect([...made.keys()]).toEqual([expect.stringMatching(/^verify-/)]);
+  expect(ended).toEqual(['/v1/exports/exp_0']);
+});
+
+test('an export that is not told twice is said to be left', async () => {
+  const { asked, ended } = await losing(2);
+  const words = expect.stringMatching(/may be left: GET .*\/v1\/admin\/exports/);
+  expect(await failure(exportAStatement(asked, 50))).toEqual(['Left', words]);
+  expect(ended).toEqual([]);
+});
+
+test('the clean-up awaits what still runs, then takes the key back, and names what is left', async () => {
+  const order: string[] = [];
+  const probe = { close: async () => void order.push('closed') };
+  const slow = sleep(50).then(() => {
+    order.push('ended');
+    return 'well';
+  });
+  expect(await cleanUp([slow], probe)).toBe('nothing of this is left');
+  expect(order).toEqual(['ended', 'closed']);
+  const left = [
+    Promise.reject(new Error('broke')),
+    Promise.reject(new Left('A hold may be left.')),
+  ];
+  expect(await failure(cleanUp(left, probe))).toEqual(['Fault', 'A hold may be left.']);
+  expect(order).toHaveLength(3);
 });
 
 test.each([
