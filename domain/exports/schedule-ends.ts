@@ -47,14 +47,22 @@ export async function mayHave(
 /** A wait of so long is said; others pass before somebody reads of them. */
 const LONG_MS = 60 * 60_000;
 
-/** Notes why a schedule waits, if that is long, with an event as it begins. */
+/** A schedule whose window is due so long after its end. */
+interface Waiting extends Stopped {
+  to: Date;
+  lag_minutes: number;
+}
+
+/** Notes why a schedule waits, if it does for long or will, with an event as that begins. */
 export async function wait(
   trx: Db,
-  { id, kinds }: Stopped,
+  due: Waiting,
   { code, message, details }: AppError,
 ): Promise<void> {
+  const { id, kinds } = due;
   const resets_at = details.rate_limit?.resets_at.getTime() ?? 0;
-  if (resets_at < Date.now() + LONG_MS) return;
+  // Where nothing makes room each try is told of the next few minutes, for ever.
+  if (resets_at < Date.now() + LONG_MS && !(await isLate(trx, due))) return;
   await many(
     trx,
     `update export_schedules set waiting_since = clock_timestamp() where id = :id and waiting_since is null
@@ -65,6 +73,18 @@ export async function wait(
     id,
     message,
   });
+}
+
+/** True if there was no room for long: since it was due, made, or had its last export. */
+async function isLate(trx: Db, { id, to, lag_minutes }: Waiting): Promise<boolean> {
+  const { is_late } = await one<{ is_late: boolean }>(
+    trx,
+    `select greatest(:to::timestamptz + :lag_minutes * interval '1 minute', s.created_at,
+       (select max(q.ended_at) from exports q where q.schedule_id = s.id)) < clock_timestamp() - make_interval(secs => :seconds) as is_late
+     from export_schedules s where s.id = :id`,
+    { id, to, lag_minutes, seconds: LONG_MS / 1_000 },
+  );
+  return is_late;
 }
 
 /** Forgets why a schedule waited: it makes exports again. */

@@ -82,6 +82,62 @@ test('one that waits for minutes says nothing', async () => {
   expect(await waiting()).toEqual({ since: null, reason: null, told: [], made: 0 });
 });
 
+/** As if the schedule had been made, and its last export had ended, so long ago. */
+async function since(minutes: number): Promise<void> {
+  const then = new Date(Date.now() - minutes * 60_000);
+  await db('export_schedules').where({ id: schedule_id }).update({ created_at: then });
+  await db('exports').where({ schedule_id }).update({ ended_at: then });
+}
+
+/** Five exports wait behind one that never ends. */
+async function queue(): Promise<void> {
+  const period = { from: new Date(today - DAY_MS), to: new Date(today) };
+  const by = { destination_id: null, created_by: 'owner', created_with: null };
+  const wanted = { org_id, kinds: ['ledger'], format: 'jsonl', ...period, ...by } as const;
+  for (let n = 0; n < 6; n += 1) await db.transaction((trx) => create(trx, wanted));
+}
+
+/** Files of an export that was canceled cannot be deleted, and fill the folder. */
+async function stick(): Promise<number> {
+  const [id = ''] = await keep(1);
+  await db('exports').where({ id }).update({ status: 'canceled' });
+  await db('export_files').insert({ export_id: id, n: 0, kind: 'manifest', bytes: 10 });
+  return 10;
+}
+
+test.each([
+  ['a queue that does not move', queue, /^5 exports wait here/],
+  ['files that cannot be deleted', stick, /^10 bytes/],
+])('a schedule that is kept for an hour by %s says so, once', async (_, fill, words) => {
+  const bytes_max = (await fill()) ?? undefined;
+  await since(59);
+  await schedules.run(db, 50, bytes_max);
+  expect(await waiting()).toEqual({ since: null, reason: null, told: [], made: 0 });
+  await since(61);
+  for (let n = 0; n < 3; n += 1) await schedules.run(db, 50, bytes_max);
+  const told = [[schedule_id, 'exports_exceeded']];
+  const reason = expect.stringMatching(words);
+  expect(await waiting()).toEqual({ since: expect.any(Date), reason, told, made: 0 });
+  await db('exports').where({ org_id }).update({ status: 'expired', cleared_at: new Date() });
+  await schedules.run(db, 50, bytes_max);
+  expect(await waiting()).toEqual({ since: null, reason: null, told, made: 1 });
+});
+
+test('a schedule that goes on with what it missed has its hour from its last export on', async () => {
+  await schedules.run(db, 50);
+  await db('exports').where({ schedule_id }).update({ status: 'completed', ended_at: new Date() });
+  await db('export_schedules')
+    .where({ id: schedule_id })
+    .update({ created_at: new Date(0) });
+  await schedules.run(db, 50);
+  await queue();
+  await schedules.run(db, 50);
+  expect(await waiting()).toEqual({ since: null, reason: null, told: [], made: 1 });
+  await since(61);
+  await schedules.run(db, 50);
+  expect(await waiting()).toMatchObject({ since: expect.any(Date), made: 1 });
+});
+
 test('what is deleted twice, at once, is deleted once; what has failed is not', async () => {
   const [id = '', failed = ''] = await keep(2);
   const both = await Promise.all([1, 2].map(() => exports.cancel(db, id, org_id)));
