@@ -19,7 +19,7 @@ const error_code: ErrorCode = 'export_expired';
 
 /**
  * What of a window can still be exported: all kinds, or those whose rows are kept. Empty if that is
- * none: then the window has moved to the days whose events are kept, and the gap is told of.
+ * none: then the window has moved to the events that are kept, and the gap is told of.
  */
 export async function keptKinds(trx: Db, due: Due): Promise<readonly KindName[]> {
   const { now } = await one<{ now: Date }>(trx, 'select clock_timestamp() as now', {});
@@ -41,24 +41,25 @@ export async function tellGap(trx: Db, { id, from, to }: Due): Promise<void> {
      offset 1 limit 1`,
     { id, from, to },
   );
-  if (before === undefined) await tell(trx, { id, from, to });
+  if (before !== undefined) return;
+  const words = `those from ${from.toISOString()} to ${to.toISOString()} are not in their export, as some or all were deleted before it.`;
+  await tell(trx, { id, from, to }, words);
 }
 
-/** Moves a window to the first day of its zone whose events are all kept. */
-async function move(trx: Db, { id, time_zone, from }: Due, kept: Date): Promise<void> {
-  const { next } = await one<{ next: Date }>(
-    trx,
-    `select case when w.starts_at = :kept::timestamptz then w.starts_at else w.ends_at end as next
-     from reporting_window('day', :time_zone, :kept::timestamptz) as w`,
-    { kept, time_zone },
-  );
-  // Of a month that is kept in part, what is kept is exported.
-  await many(trx, 'update export_schedules set window_from = :next where id = :id', { id, next });
-  await tell(trx, { id, from, to: next });
+/** Moves a window to the first moment that is kept, which may lie within a day of its zone. */
+async function move(trx: Db, { id, from }: Due, kept: Date): Promise<void> {
+  // Of a day or month that is kept in part, what is kept is exported.
+  await many(trx, 'update export_schedules set window_from = :kept where id = :id', { id, kept });
+  const words = `those from ${from.toISOString()} to ${kept.toISOString()} were deleted before they could be exported.`;
+  await tell(trx, { id, from, to: kept }, words);
 }
 
-async function tell(trx: Db, { id, from, to }: Pick<Due, 'id' | 'from' | 'to'>): Promise<void> {
-  const words = `Events are kept for 90 days: those from ${from.toISOString()} to ${to.toISOString()} were deleted before they could be exported.`;
+async function tell(
+  trx: Db,
+  { id, from, to }: Pick<Due, 'id' | 'from' | 'to'>,
+  what: string,
+): Promise<void> {
+  const words = `Events are kept for 90 days: ${what}`;
   const payload = { schedule_id: id, kinds: ['events'], error_code, from, to };
   await many(
     trx,

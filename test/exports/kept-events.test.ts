@@ -73,31 +73,44 @@ test('a schedule of events that stood still goes on with the first day that is k
   expect(await told()).toEqual([named(id, day(-3), day(0))]);
 });
 
-test('a month that is kept in part is exported from its first day that is kept', async () => {
-  const zone = 'America/New_York';
-  const id = await schedule(['events'], day(-40), { every: 'month', time_zone: zone });
-  await many(
-    db,
-    `update export_schedules set window_from = (reporting_window('month', time_zone, :kept::timestamptz)).starts_at where id = :id`,
-    { id, kept },
-  );
-  const { window_from: before } = await rowOf(id);
-  await schedules.run(db, 50);
-  const { window_from } = await rowOf(id);
-  // New York's day begins some hours after that of UTC; the first of a month may be kept whole.
-  const hours = (window_from.getTime() - kept.getTime()) / 3_600_000;
-  expect([4, 5]).toContain(hours);
-  expect(await told()).toEqual([named(id, before, window_from)]);
-  await schedules.run(db, 50);
-  const [made] = await exportsOf(id);
-  expect(made.from_time).toEqual(window_from);
-  const local = await one<{ day: number; hour: number }>(
-    db,
-    `select extract(day from :to::timestamptz at time zone :zone)::int as day, extract(hour from :to::timestamptz at time zone :zone)::int as hour`,
-    { to: made.to_time, zone },
-  );
-  expect(local).toEqual({ day: 1, hour: 0 });
-});
+test.each([
+  ['day', 'America/New_York', -3],
+  ['day', 'Asia/Tokyo', -3],
+  ['month', 'America/New_York', -40],
+])(
+  'a %s of %s that is kept in part is exported from the first moment that is kept',
+  async (every, zone, after) => {
+    const id = await schedule(['events'], day(after), { every, time_zone: zone });
+    await many(
+      db,
+      `update export_schedules set window_from = (reporting_window(every, time_zone, window_from)).starts_at where id = :id`,
+      { id },
+    );
+    const { window_from: before } = await rowOf(id);
+    await schedules.run(db, 50);
+    expect(await rowOf(id)).toMatchObject({ window_from: kept });
+    expect(await told()).toEqual([named(id, before, kept)]);
+    await schedules.run(db, 50);
+    const [made] = await exportsOf(id);
+    expect(made.from_time).toEqual(kept);
+    const local = await one<{ day: number; hour: number; ends: Date }>(
+      db,
+      `select extract(day from :to::timestamptz at time zone :zone)::int as day, extract(hour from :to::timestamptz at time zone :zone)::int as hour,
+       (reporting_window(:every, :zone, :kept::timestamptz)).ends_at as ends`,
+      { to: made.to_time, zone, every, kept },
+    );
+    expect(local).toEqual({
+      day: every === 'month' ? 1 : expect.any(Number),
+      hour: 0,
+      ends: made.to_time,
+    });
+    // The next one begins where that ends.
+    await steps.complete(db, made.id);
+    await schedules.run(db, 50);
+    expect(await rowOf(id)).toMatchObject({ window_from: made.to_time });
+    expect(await told()).toHaveLength(1);
+  },
+);
 
 test('what a window has beside events is exported without them, which is told once', async () => {
   const id = await schedule(['ledger', 'events'], day(-2));
