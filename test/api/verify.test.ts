@@ -71,7 +71,7 @@ test('the entries of a hold are found in a wallet that hundreds of others write 
   expect(said).toMatch(/and its cancel left nothing$/);
 });
 
-/** A deployment whose reserves are cut off for the client: before they leave, or with their answer. */
+/** Reserves are cut off for the client: before they leave, or with their answer. */
 async function cutOff(tenant: Tenant, { is_late = false, is_gone = false } = {}) {
   const { db } = world;
   const gateway_key = await issueKey(db, tenant.org_id, { token_type: 'gateway' });

@@ -239,7 +239,7 @@ test('a version for all supersedes it, also one that an API of the version befor
   expect(await get(db, next.id)).toMatchObject({ status: 'superseded', reason: 'A newer one.' });
 });
 
-/** An API of the version before puts a configuration for all as the next step has looked for one. */
+/** An API of 1.4 puts a configuration for all as the next step has looked for one. */
 async function putAsItSteps(): Promise<() => Promise<void>> {
   await db.raw(`
     create function put_meanwhile() returns trigger language plpgsql as
