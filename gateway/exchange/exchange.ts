@@ -27,6 +27,7 @@ const REFUSAL_MAX_BYTES = 1_048_576;
 const REFUSAL_MS = 5_000;
 
 const endless = new Error('The error of the provider does not end.');
+const gone = new Error('The client has gone.');
 type Controller = Dispatcher.DispatchController;
 
 /** What came in the place of an answer. */
@@ -80,7 +81,7 @@ export class Exchange implements Dispatcher.DispatchHandler {
   onRequestStart(controller: Controller): void {
     this.controller = controller;
     // Gone while the connection was made: nothing has been sent, so nothing is owed.
-    if (this.call.client_is_gone) controller.abort(new Error('The client has gone.'));
+    if (this.call.client_is_gone) controller.abort(gone);
     else if (this.aborted !== undefined) controller.abort(this.aborted);
     else this.call.outcome = refused;
   }
@@ -150,22 +151,18 @@ export class Exchange implements Dispatcher.DispatchHandler {
    */
   clientGone(): void {
     if (this.is_over || this.drain_timer !== undefined) return;
-    if (this.controller === undefined) {
-      // Nothing has been sent, so nothing is owed.
-      void this.finish(new Error('The client has gone.'));
-      return;
+    // Of what has not been sent nothing is owed.
+    if (this.controller === undefined) void this.finish(gone);
+    else if (this.isMeasured()) this.giveUp();
+    else {
+      this.drain_timer = setTimeout(() => this.giveUp(), DRAIN_MS);
+      this.controller.resume();
     }
-    if (this.isMeasured()) {
-      this.giveUp();
-      return;
-    }
-    this.drain_timer = setTimeout(() => this.giveUp(), DRAIN_MS);
-    this.controller.resume();
   }
 
   private giveUp(): void {
     this.has_given_up = true;
-    this.abort(new Error('The client has gone.'));
+    this.abort(gone);
   }
 
   /** Ends the request, also one that still waits for a credential or a connection. */
