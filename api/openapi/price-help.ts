@@ -10,7 +10,8 @@ export const priceHelp: Record<string, string> = {
   cache_write_1h_per_1m:
     'USD per million tokens written to a cache for an hour; absent: as cache_write.',
   audio_input_per_1m: 'USD per million audio input tokens; absent: as input.',
-  audio_output_per_1m: 'USD per million audio output tokens; absent: as output.',
+  audio_output_per_1m:
+    'USD per million audio output tokens; absent: as output, but a request that asks for sound is 422.',
   per_minute: 'USD per minute of audio.',
   per_1m_characters: 'USD per million characters.',
   per_request: 'USD per request, besides all else.',
@@ -19,9 +20,11 @@ export const priceHelp: Record<string, string> = {
   per_file_search: 'USD per search in files; absent: as per_tool_call.',
   per_container: 'USD per container that code ran in; absent: as per_tool_call.',
   image_input_per_1m: 'USD per million tokens of pictures that are read; absent: as input.',
-  image_output_per_1m: 'USD per million tokens of pictures that are made; absent: as output.',
+  image_output_per_1m:
+    'USD per million tokens of pictures that are made; absent: as output, but a request that asks for pictures is 422.',
   video_input_per_1m: 'USD per million tokens of video that is read; absent: as input.',
-  video_output_per_1m: 'USD per million tokens of video that is made; absent: as output.',
+  video_output_per_1m:
+    'USD per million tokens of video that is made; absent: as output, but a request that asks for video is 422.',
   minimum: 'USD that a request costs at least, if it is charged at all.',
   minimum_seconds: 'Seconds of sound that are billed at least.',
   service_tiers:
