@@ -25,7 +25,7 @@ import { checkLines, diffLines, isInOrder } from './price-words';
 
 type Print = (text: string) => void;
 
-const usage = `Say one of:
+const usage = `Usage:
   prices import [--from genai-prices|FILE|https address]... [--targets gateway.yaml]... [--provider openai[=seller]]... [--all]
                 [--factor provider=1.1]... [--out prices-plan.json]    proposes, and changes nothing
   prices diff PLAN                                                     what the plan would change by now

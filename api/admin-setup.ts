@@ -18,8 +18,10 @@ interface Client {
   /** Where its lines go. */
   words: string;
   lines: (place: Place) => string[];
-  /** It sends no headers of one's own: neither project nor session. */
+  /** It cannot send custom headers: neither project nor session. */
   has_no_headers?: true;
+  /** Why a Claude model is refused, if its wire has none. */
+  no_claude?: string;
 }
 
 const clients: Record<string, Client> = {
@@ -28,7 +30,7 @@ const clients: Record<string, Client> = {
     lines: ({ gateway, model, project }) => [
       `export ANTHROPIC_BASE_URL=${gateway}`,
       `export ANTHROPIC_AUTH_TOKEN=$${KEY}`,
-      '# It would be preferred to the token, and goes by another header.',
+      '# Not needed here; two credentials side by side only confuse.',
       'unset ANTHROPIC_API_KEY',
       `export ANTHROPIC_MODEL=${model}`,
       '# Titles and summaries; any priced model of the Messages wire.',
@@ -39,12 +41,15 @@ const clients: Record<string, Client> = {
   },
   codex: {
     words: 'in ~/.codex/config.toml; it speaks Responses only',
+    no_claude: 'Codex speaks Responses, which Claude models do not here.',
     lines: ({ gateway, model, project }) => [
+      '# ~/.codex/config.toml: above every [table]',
       `model = "${model}"`,
       'model_provider = "svc"',
       '# By itself Codex asks for searches in each call, which a price without per_web_search refuses.',
       'web_search = "disabled"',
       '',
+      '# and at the end of the file',
       '[model_providers.svc]',
       'name = "Gateway"',
       `base_url = "${gateway}/v1"`,
@@ -58,7 +63,7 @@ const clients: Record<string, Client> = {
     has_no_headers: true,
     lines: ({ gateway, model }) => [
       `OpenAI API Key            the value of ${KEY}`,
-      `Override OpenAI Base URL  ${gateway}/v1`,
+      `Override OpenAI Base URL  ${chatBase({ gateway, model })}`,
       `Add model                 ${model}`,
     ],
   },
@@ -73,7 +78,7 @@ const clients: Record<string, Client> = {
               npm: '@ai-sdk/openai-compatible',
               name: 'Gateway',
               options: {
-                baseURL: `${gateway}/v1`,
+                baseURL: chatBase({ gateway, model }),
                 apiKey: `{env:${KEY}}`,
                 headers: { 'x-svc-tags': `project-${project ?? 'opencode'}` },
               },
@@ -91,14 +96,22 @@ const clients: Record<string, Client> = {
     words: 'in the shell that starts aider',
     has_no_headers: true,
     lines: ({ gateway, model }) => [
-      `export OPENAI_API_BASE=${gateway}/v1`,
+      `export OPENAI_API_BASE=${chatBase({ gateway, model })}`,
       `export OPENAI_API_KEY=$${KEY}`,
       `aider --model openai/${model}`,
     ],
   },
 };
 
-const usage = `Say: setup <client> --gateway https://gateway.example.com --model name [--project name]
+/** Claude models answer chat completions on the unified route alone; the console says the same. */
+const isClaude = (model: string) => /claude/i.test(model);
+
+/** Where chat completions are asked for a model, without their own path. */
+function chatBase({ gateway, model }: Pick<Place, 'gateway' | 'model'>): string {
+  return `${gateway}/v1${isClaude(model) ? '/unified' : ''}`;
+}
+
+const usage = `Usage: setup <client> --gateway https://gateway.example.com --model name [--project name]
 Clients: ${Object.keys(clients).join(', ')}.`;
 
 /** `npm run admin -- setup <client>`: what to write where, for a program that calls the gateway. */
@@ -126,8 +139,9 @@ function given(args: string[]) {
     throw new ConfigError(usage);
   if (project !== undefined && found.has_no_headers)
     throw new ConfigError(
-      `${parsed.positionals[0]} sends no headers of one's own: its calls are told apart by their key. Leave --project out.`,
+      `${parsed.positionals[0]} cannot send custom headers: its calls are told apart by their key. Leave --project out.`,
     );
+  if (found.no_claude !== undefined && isClaude(model)) throw new ConfigError(found.no_claude);
   // Everything stands in lines of a shell or a file.
   for (const [name, value] of Object.entries({ model, project }))
     if (value !== undefined && !/^[\w./:@+-]{1,128}$/.test(value))

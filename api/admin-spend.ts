@@ -8,7 +8,7 @@ export async function runSpend(
   [verb, org_id]: string[],
   print: (text: string) => void,
 ): Promise<number> {
-  if (verb !== 'rebuild') throw new ConfigError('Say: spend rebuild, or spend rebuild <org_id>.');
+  if (verb !== 'rebuild') throw new ConfigError('Usage: spend rebuild, or spend rebuild <org_id>.');
   const begun = await editions.rebuild(db, org_id);
   if (org_id !== undefined && begun === 0)
     throw new ConfigError(`${org_id} is no organization, or is being rebuilt already.`);

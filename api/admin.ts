@@ -48,7 +48,7 @@ const commands: Record<string, Row> = {
   },
   payments: {
     words:
-      'list what a person must look at: payments of another amount, payments and refunds that hang, webhooks of nobody',
+      'list what a person must look at: payments of another amount, stuck payments and refunds, webhooks that match no session',
     run: listPayments,
   },
   spend: {
@@ -150,7 +150,7 @@ async function bootstrap(db: Db, [name = 'platform-admin']: string[]): Promise<n
 }
 
 async function runSignIn(db: Db, [user_id, named]: string[]): Promise<number> {
-  if (user_id === undefined) throw new ConfigError('Say: sign-in <user_id> [org_id].');
+  if (user_id === undefined) throw new ConfigError('Usage: sign-in <user_id> [org_id].');
   const places = await members.organizationsOf(db, user_id);
   const found = named === undefined ? places : places.filter((org_id) => org_id === named);
   const [org_id, second] = found;
@@ -205,7 +205,7 @@ async function runAudit(db: Db): Promise<number> {
 
 async function runOutbox(db: Db, [verb]: string[]): Promise<number> {
   if (verb !== undefined && verb !== 'resend')
-    throw new ConfigError('Say: outbox, or outbox resend.');
+    throw new ConfigError('Usage: outbox, or outbox resend.');
   if (verb === 'resend') {
     print(`${await outbox.unpark(db)} messages are sent once more.`);
     return 0;
@@ -224,7 +224,7 @@ async function runTickets(db: Db, [verb, id, ...words]: string[]): Promise<numbe
   const verdict = verdict_of[verb as keyof typeof verdict_of];
   if (verdict === undefined || id === undefined) {
     throw new ConfigError(
-      'Say: tickets, tickets approve <id> [note], or tickets deny <id> [note].',
+      'Usage: tickets, tickets approve <id> [note], or tickets deny <id> [note].',
     );
   }
   const { org_id } = await tickets.get(db, id, null);
@@ -244,7 +244,7 @@ async function runTickets(db: Db, [verb, id, ...words]: string[]): Promise<numbe
 
 async function listPayments(db: Db, [verb]: string[]): Promise<number> {
   if (verb !== undefined)
-    throw new ConfigError('Say: payments. Decisions and refunds go through the API.');
+    throw new ConfigError('Usage: payments. Decisions and refunds go through the API.');
   const sessions = await steps.needAttention(db, LISTED_MAX);
   for (const { id, line, why } of sessions) print(`${id}  ${line}: ${why}`);
   const events = await paymentEvents.unknown(db);

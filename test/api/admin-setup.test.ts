@@ -29,21 +29,32 @@ test('opencode reads what is printed as JSON, with the key from the environment'
   const { provider, model } = JSON.parse(lines.join('\n'));
   expect(model).toBe('svc/claude-sonnet-4-5');
   expect(provider.svc.options).toEqual({
-    baseURL: 'https://gateway.example.com/v1',
+    baseURL: 'https://gateway.example.com/v1/unified',
     apiKey: '{env:SVC_GATEWAY_KEY}',
     headers: { 'x-svc-tags': 'project-shop' },
   });
 });
 
 test.each([
-  [[], /^Say: setup/],
+  [[], /^Usage: setup/],
   [['emacs', ...place], /Clients: claude-code, codex/],
-  [['codex', '--gateway', 'https://g.example'], /^Say: setup/],
+  [['codex', '--gateway', 'https://g.example'], /^Usage: setup/],
   [['codex', '--gateway', 'https://g.example/v1', '--model', 'm'], /without \/v1/],
-  [['cursor', ...place, '--project', 'shop'], /sends no headers of one's own/],
+  [['cursor', ...place, '--project', 'shop'], /cannot send custom headers/],
   [['codex', '--gateway', 'g.example', '--model', 'm'], /say its origin/],
   [['codex', '--gateway', 'https://g.example', '--model', 'a"\nb'], /--model/],
   [['codex', '--gateway', 'https://g.example', '--model', 'm', '--key', 'x'], /--key/],
+  [['codex', ...place], /Codex speaks Responses, which Claude models do not here/],
 ])('%p is told what to say', (args, words) => {
   expect(() => runSetup(args, () => undefined)).toThrow(words);
+});
+
+test.each([
+  ['gpt-4o-mini', 'https://gateway.example.com/v1'],
+  ['claude-sonnet-4-5', 'https://gateway.example.com/v1/unified'],
+])('clients of chat completions ask for %s at %s', (model, base) => {
+  const given = ['--gateway', 'https://gateway.example.com', '--model', model];
+  expect(linesOf('aider', ...given)).toContain(`OPENAI_API_BASE=${base}\n`);
+  expect(linesOf('cursor', ...given)).toContain(`Base URL  ${base}\n`);
+  expect(linesOf('opencode', ...given)).toContain(`"baseURL": "${base}"`);
 });

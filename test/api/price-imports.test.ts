@@ -206,9 +206,9 @@ test('a terminal proposes, shows, applies, lists, checks and undoes', async () =
 });
 
 test.each<[string, () => string[], RegExp]>([
-  ['nothing', () => [], /^Say one of/],
-  ['an unknown verb', () => ['buy', 'x'], /^Say one of/],
-  ['an unknown flag', () => ['import', '--form', 'x'], /--form[\s\S]*Say one of/],
+  ['nothing', () => [], /^Usage:/],
+  ['an unknown verb', () => ['buy', 'x'], /^Usage:/],
+  ['an unknown flag', () => ['import', '--form', 'x'], /--form[\s\S]*Usage:/],
   ['no served model', () => ['import'], /No served model is known here/],
   ['an unknown seller', () => ['import', '--provider', 'acme'], /--provider acme=openai/],
   ['a factor of words', () => ['import', '--all', '--factor', 'a=b'], /--factor a=b: say/],

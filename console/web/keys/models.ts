@@ -7,16 +7,21 @@ interface Priced {
 /** What stands in a snippet when no model is known to work. */
 export const NO_MODEL = 'NAME-A-MODEL';
 
-/** Models for the examples of a key, by the wire that a program speaks. */
+/**
+ * Models for the examples of a key, by the wire that a program speaks; absent where none that the
+ * key may call is served there.
+ */
 export interface Models {
   chat: string;
-  messages: string;
+  responses?: string | undefined;
+  messages?: string | undefined;
 }
 
 /**
  * For each wire the first priced model that the key may call, that answers in words, and that is
- * likely served there: Claude on Messages, all others on chat. Without such a one the first of the
- * other wire, then the first that the key names whole, else a word to be replaced.
+ * likely served there: Claude on Messages, all others on chat and Responses. Chat takes Claude too,
+ * by the unified route. Without a priced one the same of those that the key names whole, else a
+ * word to be replaced.
  * @param allowed of a key: names, of which a star may end one; null: every model.
  */
 export function modelsFor(
@@ -27,11 +32,11 @@ export function modelsFor(
     .filter(({ output_per_1m }) => (output_per_1m ?? 0) > 0)
     .map(({ model }) => model)
     .filter((model) => !allowed || allowed.some((one) => fits(one, model)));
-  const any = names[0] ?? allowed?.find((one) => !one.includes('*')) ?? NO_MODEL;
-  return {
-    chat: names.find((model) => !isClaude(model)) ?? any,
-    messages: names.find(isClaude) ?? any,
-  };
+  if (names.length === 0) names.push(...(allowed ?? []).filter((one) => !one.includes('*')));
+  const [any] = names;
+  if (any === undefined) return { chat: NO_MODEL, responses: NO_MODEL, messages: NO_MODEL };
+  const other = names.find((model) => !isClaude(model));
+  return { chat: other ?? any, responses: other, messages: names.find(isClaude) };
 }
 
 /** True for a name of a model that chat completions reach by the unified route alone. */

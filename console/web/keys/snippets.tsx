@@ -1,96 +1,58 @@
-import { Button, Code, CopyButton, Stack, Tabs } from '@mantine/core';
+import { Button, Code, CopyButton, Stack, Tabs, Text } from '@mantine/core';
 import { addresses } from '../base/addresses';
-import { isClaude, type Models } from './models';
-
-// How people's programs are told of a key. The gateway speaks the shapes of both official SDKs.
-
-const snippets: readonly { name: string; text: (key: string, models: Models) => string }[] = [
-  {
-    name: 'curl',
-    text: (key, { chat }) => `curl ${chatUrl(chat)}/chat/completions \\
-  -H 'authorization: Bearer ${key}' \\
-  -H 'content-type: application/json' \\
-  -d '{"model": "${chat}", "messages": [{"role": "user", "content": "Say hello."}]}'`,
-  },
-  {
-    name: 'SDK',
-    text: (key, { chat }) => `import OpenAI from 'openai';
-
-const client = new OpenAI({
-  baseURL: '${chatUrl(chat)}',
-  apiKey: '${key}',
-});
-const answer = await client.chat.completions.create({
-  model: '${chat}',
-  messages: [{ role: 'user', content: 'Say hello.' }],
-});
-console.log(answer.choices[0].message.content);`,
-  },
-  {
-    name: 'Claude Code',
-    text: (key, { messages }) => `export ANTHROPIC_BASE_URL=${addresses.gateway_url}
-export ANTHROPIC_AUTH_TOKEN=${key}
-export ANTHROPIC_MODEL=${messages}
-claude`,
-  },
-  {
-    name: 'Codex',
-    text: (key, { chat }) => `# ~/.codex/config.toml
-model = "${chat}"
-model_provider = "gateway"
-web_search = "disabled"
-
-[model_providers.gateway]
-name = "Gateway"
-base_url = "${addresses.gateway_url}/v1"
-env_key = "SVC_GATEWAY_KEY"
-wire_api = "responses"
-
-# in the shell
-export SVC_GATEWAY_KEY=${key}`,
-  },
-  {
-    name: 'Cursor',
-    text: (key) => `Settings > Models > API Keys
-OpenAI API Key:           ${key}
-Override OpenAI Base URL: ${addresses.gateway_url}/v1
-
-Cursor's servers make the calls, so they must reach this address.`,
-  },
-];
-
-/** Where chat completions are asked for a model, without their own path. */
-function chatUrl(model: string): string {
-  return `${addresses.gateway_url}/v1${isClaude(model) ? '/unified' : ''}`;
-}
+import type { Models } from './models';
+import { programs } from './programs';
 
 /** How to use a key, for each kind of program. */
 export function Snippets({ value, models }: { value: string; models: Models }) {
+  const place = { key: value, gateway: addresses.gateway_url };
   return (
     <Tabs defaultValue="curl" keepMounted={false}>
       <Tabs.List>
-        {snippets.map(({ name }) => (
+        {programs.map(({ name }) => (
           <Tabs.Tab key={name} value={name}>
             {name}
           </Tabs.Tab>
         ))}
       </Tabs.List>
-      {snippets.map(({ name, text }) => (
-        <Tabs.Panel key={name} value={name} pt="xs">
-          <Stack gap="xs">
-            <Code block tabIndex={0} aria-label={`How to use it with ${name}`}>
-              {text(value, models)}
-            </Code>
-            <CopyButton value={text(value, models)}>
-              {({ copied, copy }) => (
-                <Button size="xs" variant="default" onClick={copy}>
-                  {copied ? 'Copied' : 'Copy'}
-                </Button>
-              )}
-            </CopyButton>
-          </Stack>
-        </Tabs.Panel>
-      ))}
+      {programs.map(({ name, wire, texts, note }) => {
+        const model = models[wire];
+        return (
+          <Tabs.Panel key={name} value={name} pt="xs">
+            {model === undefined ? (
+              <Text>No model here is served on this wire.</Text>
+            ) : (
+              <Stack gap="xs">
+                {texts(place, model).map((one) => (
+                  <Snippet
+                    key={one.name ?? name}
+                    text={one.text}
+                    label={`How to use it with ${name}${one.name ? `: ${one.name}` : ''}`}
+                  />
+                ))}
+                {note && <Text size="sm">{note}</Text>}
+              </Stack>
+            )}
+          </Tabs.Panel>
+        );
+      })}
     </Tabs>
+  );
+}
+
+function Snippet({ text, label }: { text: string; label: string }) {
+  return (
+    <>
+      <Code block tabIndex={0} aria-label={label}>
+        {text}
+      </Code>
+      <CopyButton value={text}>
+        {({ copied, copy }) => (
+          <Button size="xs" variant="default" onClick={copy}>
+            {copied ? 'Copied' : 'Copy'}
+          </Button>
+        )}
+      </CopyButton>
+    </>
   );
 }

@@ -185,9 +185,11 @@ test('a key is made, shown once, used, and revoked by its name', async () => {
   const key = (await page.getByTestId('key').textContent()) ?? '';
   for (const kind of ['SDK', 'Claude Code', 'Codex', 'Cursor', 'curl']) {
     await page.getByRole('tab', { name: kind }).click();
-    const snippet = page.getByLabel(`How to use it with ${kind}`);
-    expect(await snippet.textContent()).toContain(key);
-    expect(await snippet.textContent()).toContain(demo().gateway_url);
+    const snippets = page.getByLabel(`How to use it with ${kind}`);
+    await snippets.first().waitFor();
+    const text = (await snippets.allTextContents()).join('\n');
+    expect(text).toContain(key);
+    expect(text).toContain(demo().gateway_url);
   }
   const { gateway_url } = demo();
   const models = () =>
