@@ -38,7 +38,7 @@ export function WindowSelect({
   return (
     <Select
       label="Window"
-      description="The budget is there anew in each, by the calendar of the organization."
+      description="The budget resets at the start of each window, in the organization's time zone."
       data={windows}
       value={value}
       onChange={(one) => onChange((one ?? 'life') as Window)}

@@ -64,7 +64,7 @@ export function NewVersion({
       opened={opened}
       onClose={onClose}
       submit={submit}
-      label={is_staged ? 'Begin a rollout' : 'Give it to all gateways'}
+      label={is_staged ? 'Begin a rollout' : 'Apply to all gateways'}
       is_dangerous={!is_staged}
       is_ready={checked !== undefined}
     >

@@ -45,7 +45,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: (() => void)
       </Empty>
     );
   if (error instanceof Refusal && error.code === 'org_required')
-    return <Empty title="Choose an organization">Above you choose which one you look at.</Empty>;
+    return <Empty title="Choose an organization">Choose one in the menu at the top.</Empty>;
   const refusal = error instanceof Refusal ? error : undefined;
   return (
     <Alert color="red" title="That did not work" role="alert">

@@ -89,7 +89,7 @@ export function PriceDialog({
           />
           <TextInput
             label="Model"
-            description="A * at its end means all that begin so."
+            description="A trailing * matches every model that begins with it."
             value={form.model}
             onChange={(event) => edit({ model: event.currentTarget.value })}
             required
@@ -117,7 +117,7 @@ export function PriceDialog({
       <TextInput
         type="datetime-local"
         label="In force from"
-        description="By this computer's clock; empty: at once. Calls under way keep their price."
+        description="In this computer's time zone. Leave empty to apply now. Calls under way keep their price."
         value={form.from}
         onChange={(event) => edit({ from: event.currentTarget.value })}
       />

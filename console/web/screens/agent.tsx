@@ -25,7 +25,7 @@ export function Agent() {
   if (acting_org === null)
     return (
       <Page title="Agent">
-        <Empty title="Choose an organization">Above you choose which one you look at.</Empty>
+        <Empty title="Choose an organization">Choose one in the menu at the top.</Empty>
       </Page>
     );
   return (

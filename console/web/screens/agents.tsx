@@ -29,7 +29,7 @@ export function Agents() {
   if (me.acting_org === null)
     return (
       <Page title="Agents">
-        <Empty title="Choose an organization">Above you choose which one you look at.</Empty>
+        <Empty title="Choose an organization">Choose one in the menu at the top.</Empty>
       </Page>
     );
   return (

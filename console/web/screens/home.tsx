@@ -48,7 +48,7 @@ function NoOrganization() {
   if (data.organizations.length > 0)
     return (
       <Empty title="Choose an organization">
-        You are an operator of the platform. Above you choose which organization you look at, or you{' '}
+        You are an operator of the platform. Choose one in the menu at the top, or{' '}
         <AppLink to="/setup">set another one up</AppLink>.
       </Empty>
     );

@@ -24,7 +24,7 @@ export function People() {
   if (me.acting_org !== null) return <Inside />;
   return (
     <Page title="People">
-      <Empty title="Choose an organization">Above you choose which one you look at.</Empty>
+      <Empty title="Choose an organization">Choose one in the menu at the top.</Empty>
     </Page>
   );
 }

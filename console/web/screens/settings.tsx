@@ -90,5 +90,5 @@ export function Settings() {
 }
 
 function NoOrganization() {
-  return <Empty title="Choose an organization">Above you choose which one you look at.</Empty>;
+  return <Empty title="Choose an organization">Choose one in the menu at the top.</Empty>;
 }

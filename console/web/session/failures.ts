@@ -33,7 +33,7 @@ const failures: Readonly<Record<string, string>> = {
   'not_found org_id': 'Your account is no member of the organization that you wanted to go to.',
   not_found: 'This identity provider is no longer used for sign-ins.',
   org_required:
-    'You are a member of several organizations. Ask an admin for the address of yours: /login?org= and its id.',
+    'You are a member of several organizations. Ask an admin for your sign-in link: /login?org=<organization id>.',
   organization_suspended: 'Your organization is suspended. Ask whoever runs this installation.',
   rate_limit_exceeded: 'Too many sign-ins came from here. Wait a minute.',
   unavailable: 'The API or your identity provider cannot be reached at present. Try again.',

@@ -175,7 +175,7 @@ function KeyForm({
       <Stack gap="xs">
         <PasswordInput
           label="Access key or one-time code"
-          description="It is traded for a session of twelve hours and forgotten."
+          description="It is exchanged for a 12-hour session and not stored."
           autoComplete="off"
           value={key}
           onChange={(event) => setKey(event.currentTarget.value)}

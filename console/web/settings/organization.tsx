@@ -111,7 +111,7 @@ function Form({ settings, id, is_locked }: { settings: Settings; id: string; is_
       <Stack>
         <Select
           label="Reporting zone"
-          description="Its calendar makes days and months of spend, and windows of budgets."
+          description="Days and months of spend, and budget windows, follow this time zone."
           data={zones.includes(now.time_zone) ? zones : [now.time_zone, ...zones]}
           value={now.time_zone}
           onChange={(time_zone) => time_zone && set({ time_zone })}

@@ -35,14 +35,14 @@ export function CallStep() {
       {first ? (
         <Group>
           <State word="the first call has arrived" kind="good" />
-          <Text>Everything works: it was paid by the wallet and stands in the ledger.</Text>
+          <Text>It works: the wallet paid for the call, and the ledger shows it.</Text>
           {first.request_id && (
             <LinkButton to={`/requests/${first.request_id}`} variant="default">
               See what it cost
             </LinkButton>
           )}
           <LinkButton to="/people" variant="default">
-            Take people in
+            Add people
           </LinkButton>
         </Group>
       ) : (

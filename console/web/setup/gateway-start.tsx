@@ -47,7 +47,7 @@ export function GatewayStart({ gateway }: { gateway: FirstGateway | undefined })
   if (token === undefined || gateway === undefined)
     return (
       <Group>
-        <Text>No gateway reports yet. Fill in the form, and start one with a key of its own.</Text>
+        <Text>No gateway is connected yet. Fill in the form, then start one with its own key.</Text>
         <Button
           variant="default"
           loading={is_busy}
@@ -62,9 +62,9 @@ export function GatewayStart({ gateway }: { gateway: FirstGateway | undefined })
   return (
     <Stack gap="xs">
       <Text>
-        Run this where the gateway is to be, from the folder of this product
-        {gateway.variable && ", with the provider's key in place of the dots"}. Its own key is shown
-        only here.
+        Run this on the gateway's host, in a checkout of this repository
+        {gateway.variable && ", with the provider's key in place of …"}. The gateway's own key is
+        shown only once.
       </Text>
       <Code block tabIndex={0} aria-label="How to start the gateway">
         {text}

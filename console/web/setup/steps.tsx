@@ -149,7 +149,7 @@ export function WalletStep({ onDone }: Step) {
       )}
       <StepForm label="Credit it" is_ready={(typedNumber(amount) ?? 0) > 0} {...{ submit, onDone }}>
         <Text>
-          Calls are paid from a wallet, before they are made. Later people top up by card.
+          Calls are paid for from a wallet in advance. People can top it up by card later.
         </Text>
         <AmountInput
           label={`Amount in ${wallet?.currency ?? 'its currency'}`}

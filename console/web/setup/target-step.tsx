@@ -102,13 +102,13 @@ function TargetForm({
   return (
     <>
       <StepForm
-        label="Give it to the gateways"
+        label="Apply to the gateways"
         is_ready={target !== undefined && config !== undefined}
         {...{ submit, onDone }}
       >
         <Text>
-          The provider's key stays in a variable of the gateways: name it here, and set it there.
-          {has_own_file && ' What you give takes the place of their own file.'}
+          The provider's key stays in an environment variable on the gateway hosts: name it here,
+          set it there.{has_own_file && " This replaces the gateways' own configuration file."}
         </Text>
         <Select
           label="Kind of provider"
@@ -228,8 +228,8 @@ function Allowed({ origin, variable }: { origin: string | undefined; variable: s
   return (
     <Stack gap="xs" maw={460}>
       <Text size="sm">
-        A gateway takes it only if its own file names this address and this variable, or its
-        variables say so:
+        A gateway accepts this only if its own file already names this address and variable, or if
+        it was started with:
       </Text>
       <Code block tabIndex={0} aria-label="What the gateways must allow">
         {lines.join('\n')}

@@ -39,7 +39,7 @@ test('on an empty database a stranger with the first key is led to a call that i
   expect(await violations(page)).toEqual([]);
   await empty.startGateway((await lines.textContent()) ?? '');
   await page.getByText('1 gateway reports').waitFor();
-  await page.getByRole('button', { name: 'Give it to the gateways' }).click();
+  await page.getByRole('button', { name: 'Apply to the gateways' }).click();
 
   await page.getByLabel('Amount in USD').fill('5');
   await page.getByRole('button', { name: 'Credit it' }).click();

@@ -82,7 +82,7 @@ function Inside() {
   if (me.acting_org === null)
     return (
       <Page title="Events">
-        <Empty title="Choose an organization">Above you choose whose events you look at.</Empty>
+        <Empty title="Choose an organization">Choose one in the menu at the top.</Empty>
       </Page>
     );
   return (

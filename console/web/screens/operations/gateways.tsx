@@ -89,7 +89,7 @@ function Inside() {
   return (
     <Page
       title="Gateways"
-      about="What each runs, is to run, and how its calls end."
+      about="What each gateway runs, what it should run, and how its calls end."
       actions={
         <LinkButton to="/config" variant="default">
           Configuration

@@ -48,7 +48,10 @@ function Inside() {
   };
   const [change, setChange] = useState<{ of: Organization; what: Change }>();
   return (
-    <Page title="Organizations" about="All of the platform. Above you choose which you look at.">
+    <Page
+      title="Organizations"
+      about="All of the platform. Choose which one you look at in the menu at the top."
+    >
       <Group gap="xs" align="flex-end">
         <FilterInput label="Name" value={q} onFilter={(q) => set({ q })} w={220} />
         <Select
