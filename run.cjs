@@ -10,8 +10,9 @@ process.env.ESBUILD_WORKER_THREADS = '0';
 const { buildSync } = require('esbuild');
 const { dependencies, devDependencies } = require('./package.json');
 
-// Packages of ES modules only, which Node requires from 22.12 on and not from 22.0, become a part of the script.
-const es_modules = ['hyparquet-writer', 'jose'];
+// Packages of ES modules only, which Node requires from 22.12 on and not from 22.0, become a part of the script. The first is there
+// for the second alone, which has a version of its own: that of the tests is not there after `npm ci --omit=dev`.
+const es_modules = ['hyparquet', 'hyparquet-writer', 'jose'];
 const packages = Object.keys({ ...dependencies, ...devDependencies });
 
 const [node, , file = '', ...given] = process.argv;
