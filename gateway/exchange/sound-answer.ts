@@ -8,6 +8,8 @@ import type { Valve } from './valve';
 
 // An error in the place of sound is no longer than this.
 const TEXT_MAX_BYTES = 65_536;
+/** In which a sound says how many of its bytes are a second. */
+const HEAD_BYTES = 64;
 
 /**
  * Bytes that are only counted. Their first ones say whether they are sound: JSON and pages are not,
@@ -34,6 +36,7 @@ export function soundAnswer(
         ...announced(call),
       });
     }
+    measured.head = beginning().subarray(0, HEAD_BYTES);
     for (const chunk of first) valve.write(chunk);
     first = undefined;
     measured.has_output = true;

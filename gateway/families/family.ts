@@ -55,7 +55,7 @@ export interface Family {
   /** How long the sound that was sent may be at most, if that is not what its units say. */
   mostSeconds?(body: Body): number;
   /** How long so many bytes of an answer last, if their number says so. */
-  secondsIn?(body: Body, bytes: number): number | undefined;
+  secondsIn?(body: Body, bytes: number, head?: Buffer): number | undefined;
   /** Its answers are bytes, unless they are an event stream. */
   is_binary?: boolean;
   reader: Reader;

@@ -9,6 +9,8 @@ export interface Measured {
   is_usage_partial: boolean;
   /** The bytes of the answer, without compression. */
   bytes: number;
+  /** The first ones of a sound. */
+  head?: Buffer;
   /** Those of the sound that its events hold. */
   sound_bytes?: number;
   /** The model that answered, as the answer names it. */

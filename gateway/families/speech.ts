@@ -32,10 +32,30 @@ export function speechUnits({ input, speed }: Body, tokens: number): Units {
   return { characters, seconds: Math.ceil(tokens / TOKENS_PER_SECOND / slowest(speed)) };
 }
 
-/** How long so many bytes of speech last; undefined if their format does not say. */
-export function secondsIn({ response_format }: Body, bytes: number): number | undefined {
-  if (!uncompressed.has(stringOf(response_format))) return undefined;
-  return bytes / BYTES_PER_SECOND;
+/**
+ * How long so many bytes of speech last, by what the head of a WAV says of them; undefined if their
+ * format does not say.
+ */
+export function secondsIn(
+  { response_format }: Body,
+  bytes: number,
+  head?: Buffer,
+): number | undefined {
+  const format = stringOf(response_format);
+  if (!uncompressed.has(format)) return undefined;
+  return bytes / ((format === 'wav' && head && rateIn(head)) || BYTES_PER_SECOND);
+}
+
+// From telephones to studios; what is said beyond is no rate.
+const RATE_MIN = 8_000;
+const RATE_MAX = 1_536_000;
+
+/** The bytes of a second, as a WAV says them; undefined for what is none. */
+function rateIn(head: Buffer): number | undefined {
+  const words = head.toString('latin1');
+  if (head.length < 32 || !/^RIFF.{4}WAVEfmt /s.test(words)) return undefined;
+  const rate = head.readUInt32LE(28);
+  return rate >= RATE_MIN && rate <= RATE_MAX ? rate : undefined;
 }
 
 // Some models do not speak faster when they are asked to.

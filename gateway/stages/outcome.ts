@@ -108,7 +108,7 @@ function spoken({ units, request, family }: Funded, usage: Usage, untold?: Measu
   const { characters, seconds: at_most } = units;
   if (untold === undefined) return { ...usage, characters };
   const bytes = untold.sound_bytes ?? untold.bytes;
-  const heard = bytes > 0 ? family.secondsIn?.(request.body, bytes) : undefined;
+  const heard = bytes > 0 ? family.secondsIn?.(request.body, bytes, untold.head) : undefined;
   const seconds = untold.is_usage_partial ? at_most : (heard ?? at_most);
   // A model may write any time; no sound is longer than its bytes can hold.
   const least = Math.min(untold.seconds_least, request.raw.length / SOUND_BYTES_LEAST);

@@ -88,6 +88,19 @@ test('the length of sound in events is that of the sound, not of their text', ()
   expect(secondsIn({ response_format: 'pcm' }, found.sound_bytes ?? 0)).toBe(1);
 });
 
+test.each([
+  [96_000, 2],
+  [16_000, 12],
+  [4_000_000_000, 4],
+])('a WAV of %d bytes a second is as long as its head says', (rate, seconds) => {
+  const head = Buffer.alloc(44);
+  head.write('RIFF....WAVEfmt ', 'latin1');
+  head.writeUInt32LE(rate, 28);
+  expect(secondsIn({ response_format: 'wav' }, 192_000, head)).toBe(seconds);
+  expect(secondsIn({ response_format: 'wav' }, 192_000)).toBe(4);
+  expect(secondsIn({ response_format: 'pcm' }, 192_000, head)).toBe(4);
+});
+
 test('a price by characters counts characters, not bytes or halves of them', async () => {
   const target = { provider: 'spoken' };
   const { url } = await world.openGateway({ target });
