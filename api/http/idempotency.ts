@@ -4,7 +4,7 @@ import { AppError, errorHeaders, isAppError, toErrorBody } from '../../domain/er
 import { type Db, withRetry } from '../../domain/sql';
 import * as storedAnswers from '../../domain/stored-answers';
 import { toWire } from '../../runtime/wire';
-import type { Principal } from './access';
+import { actorOf, type Principal } from './access';
 import { inName } from './acting';
 import type { Ctx } from './route';
 
@@ -94,8 +94,9 @@ async function claimOf(ctx: Ctx, org_id: string | null): Promise<storedAnswers.C
  * Whose an Idempotency-Key is: an access key's own; that of a session is its person's, or the
  * platform key's that it was made with, as a repeat may come from the next session.
  */
-export function senderOf({ id, user_id, lasting_key_id }: Principal): string {
-  return id === lasting_key_id ? id : (user_id ?? lasting_key_id ?? id);
+export function senderOf(principal: Principal): string {
+  const { id, lasting_key_id } = principal;
+  return id === lasting_key_id ? id : actorOf(principal);
 }
 
 /** The call's Idempotency-Key; undefined if none was sent. */

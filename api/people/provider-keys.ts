@@ -2,7 +2,6 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as configs from '../../domain/gateways/configs';
 import * as providerKeys from '../../domain/gateways/provider-keys';
-import { requireLiving } from '../../domain/known';
 import * as rights from '../../domain/people/rights';
 import { ownKeyTrouble } from '../../gateway/config/kinds';
 import * as answers from '../answers/provider-keys';
@@ -123,8 +122,7 @@ async function make(ctx: Ctx, { org_id: of_org, ...given }: z.infer<typeof made>
   refuse(given, ['name'], 'is for keys of the platform alone');
   if (provider === undefined) throw missing('provider', 'Name the provider in the price list.');
   const is_bound = !rights.isPlatformAdmin(principal);
-  if (is_bound) await rights.lock(db, org_id, principal, 'org:billing');
-  await requireLiving(db, org_id);
+  await rights.lock(db, org_id, principal, 'org:billing');
   await requireOpened(db, provider);
   return providerKeys.create(db, secrets, { org_id, provider, key: value, terms, by, is_bound });
 }

@@ -204,8 +204,8 @@ async function change(
   if (param && token.token_type === 'access')
     throw new AppError('invalid_field', `${param} is for gateway keys.`, { param });
   requireFuture(wanted.expires_at);
-  // One that lives on is as good as a new one.
-  if (org_id !== null && wanted.expires_at !== undefined)
+  // One that lives longer is as good as a new one.
+  if (org_id !== null && tokenChanges.isLonger(token, wanted))
     rights.requirePerson(caller, token, 'name');
   const changed = await tokenChanges.change(db, org_id, token, wanted);
   if (org_id === null || (max_budget === undefined && budget_window === undefined)) return changed;

@@ -79,3 +79,12 @@ async function write(
     { ...wanted, id },
   );
 }
+
+/** True if a key is to end later than it does; null is never. */
+export function isLonger(
+  { expires_at: now }: Pick<Token, 'expires_at'>,
+  { expires_at: wanted }: { expires_at?: Date | null | undefined },
+): boolean {
+  if (wanted === undefined || now === null) return false;
+  return wanted === null || wanted > now;
+}

@@ -108,8 +108,8 @@ export class JsonAnswer implements Answer {
     const told = cost && this.is_object ? withCost(plain.toString('utf8'), cost) : undefined;
     const is_whole = plain.length === measured.bytes && !isGuarded(call);
     const coding = codingOf(head.headers['content-encoding']);
-    const as_it_came =
-      told === undefined && is_whole && takesCoding(call, coding) ? packed() : undefined;
+    const came = told === undefined && is_whole && coding !== '' ? packed() : undefined;
+    const as_it_came = came && takesCoding(call, coding) ? came : undefined;
     const body = as_it_came ?? (told === undefined ? plain : Buffer.from(told));
     const headers = { ...this.headers(), ...(charge && costHeaders(cost)) };
     headers['content-length'] = String(body.length);
@@ -144,7 +144,8 @@ export class JsonAnswer implements Answer {
 /** True if a client reads bytes of this coding (RFC 9110, 12.5.3); a socket has no coded frames. */
 function takesCoding({ ctx }: Funded, coding: string): boolean {
   const given = ctx.req.headers['accept-encoding'];
-  if (ctx.given !== undefined || given === undefined) return ctx.given === undefined;
+  if (ctx.given !== undefined) return false;
+  if (given === undefined) return true;
   const asked = String(given)
     .toLowerCase()
     .split(',')

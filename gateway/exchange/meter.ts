@@ -124,7 +124,8 @@ export function decoderOf(given: string | string[] | undefined): Duplex | undefi
 
 /** The one coding that a header names; empty for none, or several. */
 export function codingOf(given: string | string[] | undefined): string {
-  const named = String(given ?? '')
+  if (given === undefined) return '';
+  const named = String(given)
     .toLowerCase()
     .split(',')
     .map((one) => one.trim());

@@ -84,13 +84,9 @@ function readEvent({ type, usage, audio }: Body, found: Measured): void {
     found.has_output = true;
   } else if (type === 'speech.audio.delta') {
     found.has_output = true;
-    found.sound_bytes = (found.sound_bytes ?? 0) + bytesOf(stringOf(audio));
+    const bytes = Buffer.byteLength(stringOf(audio), 'base64');
+    found.sound_bytes = (found.sound_bytes ?? 0) + bytes;
   }
-}
-
-/** How many bytes a text in Base64 stands for. */
-function bytesOf(base64: string): number {
-  return Math.floor((base64.replace(/=+$/, '').length * 3) / 4);
 }
 
 /** A usage object: text in, sound out. */

@@ -131,6 +131,10 @@ test('an admin draws no new value of a key that only an owner may have', async (
   const later = { expires_at: new Date(Date.now() + 86_400_000) };
   const rotate = (key: string) => call('post', '/v1/tokens/people/rotate', { key, body: {} });
   expect(refusal(await rotate(admin.key))).toEqual(denied);
+  // It may end sooner: an admin may also revoke it.
+  const soon = { expires_at: new Date(Date.now() + 3_600_000) };
+  const shortened = await call('patch', '/v1/tokens/people', { key: admin.key, body: soon });
+  expect(shortened.status).toBe(200);
   const prolonged = await call('patch', '/v1/tokens/people', { key: admin.key, body: later });
   expect(refusal(prolonged)).toEqual(denied);
   const members = { key: made.body.key };
