@@ -7,16 +7,15 @@ import { flat, parents } from './listed';
 // A figure that is listed for the first time has no old one to be compared with: a slip of units
 // shows beside the other figures of its price.
 
-/** A multiple of a sibling, least and most; outside of it is no price of the catalogs' models. */
+/** Multiples of a sibling, or USD; outside of them is no price of the catalogs' models. */
 interface Range {
-  of: Amount;
   least: string;
   most: string;
 }
 
 // Sound and video cost up to seventy times as much as text, pictures forty times.
 const medium = { least: '0.1', most: '100' };
-const ranges: { [name in Amount]?: Omit<Range, 'of'> } = {
+const ranges: { [name in Amount]?: Range } = {
   // None costs more than what it spares.
   cached_input_per_1m: { least: '0.005', most: '1' },
   cache_write_per_1m: { least: '0.05', most: '4' },
@@ -32,7 +31,7 @@ const ranges: { [name in Amount]?: Omit<Range, 'of'> } = {
 // Long prompts and tiers of service, beside the price that they are of.
 const of_base = { least: '0.05', most: '20' };
 // USD a unit: fees have no siblings, but no model's is far from the others'.
-const fees: { [name in Amount]?: { least: string; most: string } } = {
+const fees: { [name in Amount]?: Range } = {
   per_web_search: { least: '0.0005', most: '1' },
   per_file_search: { least: '0.0002', most: '1' },
   per_tool_call: { least: '0.0002', most: '1' },
@@ -61,7 +60,7 @@ export function outOfLine(changes: readonly AmountChange[], price: ListedPrice):
 
 interface Sibling {
   name: string;
-  range: { least: string; most: string };
+  range: Range;
 }
 
 /** What an amount of a list is compared with: another one of the list, and the same of the base. */
@@ -77,11 +76,7 @@ function parentsOf(name: Amount): readonly string[] {
 }
 
 /** True also where there is nothing to compare with. */
-function isWithin(
-  amount: string,
-  of: string | undefined,
-  { least, most }: { least: string; most: string },
-): boolean {
+function isWithin(amount: string, of: string | undefined, { least, most }: Range): boolean {
   if (of === undefined || of === '0') return true;
   return compared(amount, times(of, least)) >= 0 && compared(amount, times(of, most)) <= 0;
 }
