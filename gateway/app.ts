@@ -55,7 +55,7 @@ async function serve(ctx: Context, gateway: Gateway, found: Found | undefined): 
     );
   }
   // Priced calls pass it as their first stage.
-  if (found.route.path.startsWith('/v1/models')) limitUnpriced(ctx, gateway);
+  if (found.route.is_listing) limitUnpriced(ctx, gateway);
   await found.route.serve(ctx, gateway, found.id);
 }
 

@@ -3,7 +3,7 @@ import { AppError } from '../domain/errors';
 import type { Gateway } from './call/call';
 import { runCall } from './call/run';
 import type { Family } from './families/family';
-import { families } from './families/table';
+import { families, unified } from './families/table';
 import { showKey } from './key';
 import { serveMcp } from './mcp/serve';
 import { listModels, showModel } from './models';
@@ -18,6 +18,8 @@ export interface Route {
   path: string;
   /** A stream without an end, of which there is no HEAD. */
   is_endless?: boolean;
+  /** It shows models: limited as a call without a price before it is served. */
+  is_listing?: boolean;
   /** What its priced requests are. */
   family?: Family;
   serve(ctx: Context, gateway: Gateway, id: string): Promise<void>;
@@ -37,13 +39,27 @@ export const routes: readonly Route[] = [
   ...socket_paths.map(socketOnly),
   ...mcp_methods.flatMap(mcpRoutes),
   { method: 'GET', path: '/v1/key', serve: (ctx, gateway) => showKey(ctx, gateway, shapes) },
-  { method: 'GET', path: '/v1/models', serve: (ctx, gateway) => listModels(ctx, gateway, shapes) },
-  {
-    method: 'GET',
-    path: '/v1/models/:id',
-    serve: (ctx, gateway, id) => showModel(ctx, gateway, shapes, id),
-  },
+  ...listings('/v1/models', shapes),
+  // Clients whose base is unified chat list its models before they call one.
+  ...listings('/v1/unified/models', new Set(unified.shapes)),
 ];
+
+function listings(path: string, callable: ReadonlySet<Shape>): Route[] {
+  return [
+    {
+      method: 'GET',
+      path,
+      is_listing: true,
+      serve: (ctx, gateway) => listModels(ctx, gateway, callable),
+    },
+    {
+      method: 'GET',
+      path: `${path}/:id`,
+      is_listing: true,
+      serve: (ctx, gateway, id) => showModel(ctx, gateway, callable, id),
+    },
+  ];
+}
 
 /** Without a name it is the first server. */
 function mcpRoutes(method: Route['method']): Route[] {

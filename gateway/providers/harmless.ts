@@ -16,6 +16,7 @@ export const harmless: Readonly<Record<string, string>> = {
   cache_control: 'makes the same answer come sooner',
   'cache_control.scope': 'says who else may use a cache',
   'tools.eager_input_streaming': 'makes parts of the same answer come sooner',
+  'messages.name': 'is a hint of who speaks, as unified chat treats it',
   'messages.reasoning_content': 'is what another model thought, which this one cannot take back',
   'messages.reasoning_details': 'is what another model thought, which this one cannot take back',
   service_tier: 'is served, held for and charged at the standard tier',

@@ -213,11 +213,12 @@ export function anthropicWire(base_url: string | undefined, wire: Partial<Wire> 
 export const without_caching = ['cache_control'] as const;
 
 /**
- * Members of an answer that clients send back with the next question, where a provider takes none
- * that it does not know: the thoughts of another one, and what OpenAI's SDKs write as null.
+ * Members of messages where a provider takes none that it does not know: who of several people
+ * speaks, and of an answer that a client sends back with the next question the thoughts of another
+ * provider, and what OpenAI's SDKs write as null.
  */
-export const without_answers = {
-  drop_inside: { messages: ['reasoning_content', 'reasoning_details'] },
+export const without_hints = {
+  drop_inside: { messages: ['name', 'reasoning_content', 'reasoning_details'] },
   drop_empty_inside: { messages: ['refusal', 'annotations', 'audio', 'function_call'] },
 } as const;
 

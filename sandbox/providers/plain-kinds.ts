@@ -12,8 +12,8 @@ export interface PlainKind {
   is_open?: true;
   /** Members that it refuses, wherever they stand. */
   refuses?: readonly string[];
-  /** Members that it refuses of a message of the assistant. */
-  refuses_back?: readonly string[];
+  /** Members that it refuses of messages, by their roles. */
+  refuses_of?: Readonly<Record<string, readonly string[]>>;
   refusal: Refusal;
 }
 
@@ -24,19 +24,24 @@ const cached = ['cache_control'];
 const of_others =
   'reasoning_content reasoning_details refusal annotations audio function_call'.split(' ');
 
+const speaker = ['name'];
+
 const known: Record<string, PlainKind> = {
   openai: { openai: '/v1', refuses: cached, refusal: openai },
   anthropic: { anthropic: '', refusal: anthropic },
   mistral: {
     openai: '/v1',
     refuses: [...cached, 'store', 'stream_options'],
-    refuses_back: of_others,
+    refuses_of: { system: speaker, user: speaker, assistant: [...speaker, ...of_others] },
     refusal: (_, message) => ({ object: 'error', message: { detail: [{ msg: message }] }, type }),
   },
   groq: {
     openai: '/openai/v1',
     refuses: [...cached, 'logit_bias', 'logprobs', 'top_logprobs'],
-    refuses_back: of_others.filter((name) => name !== 'function_call'),
+    refuses_of: {
+      ...{ system: speaker, user: speaker, tool: speaker },
+      assistant: [...speaker, ...of_others.filter((name) => name !== 'function_call')],
+    },
     refusal: (_, message) => ({ error: { message, type } }),
   },
   deepseek: { openai: '/v1', anthropic: '/anthropic', refusal: openai },
@@ -87,14 +92,14 @@ export function holds(value: unknown, name: string): boolean {
   return Object.values(value).some((one) => holds(one, name));
 }
 
-/** The first of these members that a message of the assistant has, as `messages.1.refusal`. */
-export function sentBack(
+/** The first member that a message of its role may not have, as `messages.1.refusal`. */
+export function refusedOf(
   { messages }: Record<string, unknown>,
-  names: readonly string[],
+  refused: Readonly<Record<string, readonly string[]>>,
 ): string | undefined {
   if (!Array.isArray(messages)) return undefined;
   for (const [n, message] of messages.entries()) {
-    const name = names.find((one) => message?.role === 'assistant' && Object.hasOwn(message, one));
+    const name = refused[message?.role]?.find((one) => Object.hasOwn(message, one));
     if (name !== undefined) return `messages.${n}.${name}`;
   }
   return undefined;

@@ -1,4 +1,4 @@
-import { holds, type PlainKind, plainKind, sentBack } from './plain-kinds';
+import { holds, type PlainKind, plainKind, refusedOf } from './plain-kinds';
 import { answer, answerOf, pass, relayForm, standIn, type Visit } from './relay';
 import { passWithCost, tellsCosts } from './told-costs';
 
@@ -24,7 +24,7 @@ export async function servePlain(visit: Visit, keys: ReadonlySet<string>): Promi
   const type = headers['content-type'] ?? '';
   if (type.startsWith('multipart/')) return relayForm(visit, path, type);
   const refused =
-    kind.refuses?.find((member) => holds(body, member)) ?? sentBack(body, kind.refuses_back ?? []);
+    kind.refuses?.find((member) => holds(body, member)) ?? refusedOf(body, kind.refuses_of ?? {});
   if (refused !== undefined)
     return answer(visit, 400, kind.refusal(400, `property '${refused}' is unsupported`));
   const given = await answerOf(visit, path, { ...body, model: standIn(String(body.model)) });

@@ -56,6 +56,8 @@ const rows = new Map<string, string>(
   GET /v1/key                         401 401 401 401 401 401 401 401 200 200 200
   GET /v1/models                      401 401 401 401 401 401 401 401 200 200 200
   GET /v1/models/:id                  401 401 401 401 401 401 401 401 200 403 200
+  GET /v1/unified/models/:id          401 401 401 401 401 401 401 401 200 403 200
+  GET /v1/unified/models              401 401 401 401 401 401 401 401 200 200 200
 `
     .trim()
     .split(/\n\s*/)

@@ -80,6 +80,15 @@ test('a model says what its dearest price is and what is known of it; one withou
   ]);
 });
 
+test('a client whose base is unified chat lists the models that it may call there', async () => {
+  const client = new OpenAI({ apiKey: key, baseURL: `${gateway.url}/v1/unified` });
+  const ids: string[] = [];
+  for await (const { id } of client.models.list()) ids.push(id);
+  expect(ids).toEqual(['m', 'unpriced', 'best']);
+  expect(await client.models.retrieve('m')).toMatchObject({ id: 'm', owned_by: 'cheap' });
+  await expect(client.models.retrieve('n')).rejects.toMatchObject({ code: 'model_not_found' });
+});
+
 test("Anthropic's clients are told under its own names; OpenAI's SDK reads on", async () => {
   const { context_length, top_provider, ...rest } = known;
   const [first] = await listed({ 'anthropic-version': '2023-06-01' });

@@ -1,9 +1,9 @@
-import { type Kind, keyedKind, without_answers, without_caching } from '../kind';
+import { type Kind, keyedKind, without_caching, without_hints } from '../kind';
 
 export const groq: Kind = keyedKind('groq', 'https://api.groq.com/openai/v1', {
   families: ['chat_completions', 'responses', 'audio_speech', 'audio_transcriptions'],
   // It answers 400 to them.
   drop_anywhere: without_caching,
-  ...without_answers,
+  ...without_hints,
   lacks: ['logit_bias', 'logprobs', 'top_logprobs'],
 });

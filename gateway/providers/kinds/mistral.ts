@@ -1,4 +1,4 @@
-import { type Kind, keyedKind, without_answers, without_caching } from '../kind';
+import { type Kind, keyedKind, without_caching, without_hints } from '../kind';
 
 /** It answers 422 to every member that it does not know, and gives the usage of streams unasked. */
 export const mistral: Kind = keyedKind('mistral', 'https://api.mistral.ai/v1', {
@@ -16,7 +16,7 @@ export const mistral: Kind = keyedKind('mistral', 'https://api.mistral.ai/v1', {
     'safety_identifier',
   ],
   drop_anywhere: without_caching,
-  ...without_answers,
+  ...without_hints,
   lacks: ['verbosity', 'logit_bias', 'logprobs', 'top_logprobs'],
   drop_empty: ['tools'],
 });

@@ -276,6 +276,21 @@ test.each(['groq', 'mistral'])(
   },
 );
 
+test.each(['groq', 'mistral'])('%s takes no name of who speaks: it is left out', async (kind) => {
+  const url = await openKind({ kind });
+  const by = (role: string) => ({ role, content: 'Hello' });
+  const named = { name: 'bob' };
+  const calls = [{ id: 'c', type: 'function', function: { name: 'f', arguments: '{}' } }];
+  const called = { role: 'assistant', content: null, tool_calls: calls };
+  const tools = [{ type: 'function', function: { name: 'f', parameters: { type: 'object' } } }];
+  const messages = [{ ...by('system'), ...named }, { ...by('user'), ...named }, called];
+  upstream.play([completion], 'application/json');
+  const { status, arrived } = await ask(url, { ...hello, messages, tools });
+  expect(status).toBe(200);
+  expect(arrived?.body.messages).toEqual([by('system'), by('user'), called]);
+  expect(arrived?.body.tools).toEqual(tools);
+});
+
 test('DeepSeek wants its thoughts back, and gets them', async () => {
   const url = await openKind({ kind: 'deepseek' });
   upstream.play([completion], 'application/json');
