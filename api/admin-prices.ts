@@ -12,9 +12,9 @@ import { decimalText } from '../domain/prices/decimals';
 import { type Diff, diff } from '../domain/prices/diff';
 import { servedIn } from '../domain/prices/factors';
 import * as imports from '../domain/prices/imports';
-import { makePlan, nameOf, type Plan, type Served } from '../domain/prices/plan';
+import { makePlan, nameOf, type Plan, type WholeSeller } from '../domain/prices/plan';
 import { seller_names, sellerOf } from '../domain/prices/sellers';
-import type { ServedModels } from '../domain/prices/served';
+import { atPlaces, type ServedModels } from '../domain/prices/served';
 import { COST_DAYS, COST_DAYS_MAX } from '../domain/prices/told-costs';
 import { undo } from '../domain/prices/undo';
 import type { Db } from '../domain/sql';
@@ -111,22 +111,21 @@ async function servedOf(db: Db, { targets }: Values): Promise<ServedModels> {
   return servedIn(db, ...targets.map((file) => parse(textOf(file))));
 }
 
-function wholeOf({ provider = [], all }: Values, found: ServedModels): Omit<Served, 'model'>[] {
-  const placeOf = (name: string) =>
-    found.served.find(({ provider: of, place }) => of === name && place !== undefined)?.place;
+function wholeOf({ provider = [], all }: Values, { served }: ServedModels): WholeSeller[] {
   const named = provider.map((one) => {
     const [name = '', seller = name] = one.split('=');
-    if (sellerOf(seller) !== undefined) return { provider: name, seller, place: placeOf(name) };
+    if (sellerOf(seller) !== undefined) return { provider: name, seller };
     throw new ConfigError(
       `No catalog knows the seller ${seller}. Known are ${seller_names.join(', ')}. Say --provider ${name}=openai if ${name} sells at the prices of openai.`,
     );
   });
-  if (all !== true || named.length > 0) return named;
-  const of_targets = new Map(found.served.map((one) => [one.provider, one.seller]));
+  if (all !== true || named.length > 0) return atPlaces(named, served);
+  const of_targets = new Map(served.map((one) => [one.provider, one.seller]));
   if (of_targets.size === 0) return seller_names.map((name) => ({ provider: name, seller: name }));
-  return [...of_targets].map(([name, seller]) => ({
-    ...{ provider: name, seller, place: placeOf(name) },
-  }));
+  return atPlaces(
+    [...of_targets].map(([provider, seller]) => ({ provider, seller })),
+    served,
+  );
 }
 
 function factorsOf(factors: readonly string[]): Record<string, string> {

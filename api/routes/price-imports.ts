@@ -7,6 +7,7 @@ import { servedIn } from '../../domain/prices/factors';
 import * as imports from '../../domain/prices/imports';
 import { makePlan, type Plan } from '../../domain/prices/plan';
 import { seller_names, sellerOf } from '../../domain/prices/sellers';
+import { atPlaces } from '../../domain/prices/served';
 import { COST_DAYS, COST_DAYS_MAX } from '../../domain/prices/told-costs';
 import { undo } from '../../domain/prices/undo';
 import type { Db } from '../../domain/sql';
@@ -113,11 +114,10 @@ export const priceImportRoutes = [
 
 async function plan({ db }: Ctx, { providers }: z.infer<typeof asked>) {
   const { served, factors } = await servedByGateways(db);
-  const placeOf = (name: string) =>
-    served.find(({ provider, place }) => provider === name && place !== undefined)?.place;
-  const named = providers === undefined ? [] : sellersIn(providers);
-  const whole = named.map((one) => ({ ...one, place: placeOf(one.provider) }));
-  const wanted = { served: providers === undefined ? served : [], whole };
+  const wanted =
+    providers === undefined
+      ? { served, whole: [] }
+      : { served: [], whole: atPlaces(sellersIn(providers), served) };
   const made = await makePlan(db, [await builtInCatalog()], wanted, factors, []);
   return { plan: made, diff: await diff(db, made) };
 }

@@ -18,8 +18,9 @@ export interface AmountChange {
   percent: string | null;
 }
 
-const RISE_PERCENT = 25;
-const FALL_PERCENT = 50;
+// A rise of more than 25 per cent and a fall of more than 50 are no usual change.
+const RISE = '1.25';
+const FALL = '0.5';
 // USD per million, and per unit: what no model has cost yet.
 const DEAREST = '10000';
 const DEAREST_UNIT = '100';
@@ -97,8 +98,7 @@ export function leaps(changes: readonly AmountChange[]): string[] {
       (factor) => isNear(now, times(was, factor)) || isNear(was, times(now, factor)),
     );
     if (slip !== undefined) return [`${amount} moves by a factor near ${slip}: ${was} to ${now}`];
-    const change = Number(percent);
-    if (change > RISE_PERCENT || change < -FALL_PERCENT)
+    if (compared(now, times(was, RISE)) > 0 || compared(now, times(was, FALL)) < 0)
       return [`${amount} moves by ${percent} per cent: ${was} to ${now}`];
     return [];
   });

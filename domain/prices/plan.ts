@@ -18,6 +18,9 @@ export interface Served {
   place?: string | undefined;
 }
 
+/** A seller all of whose models are meant, at one place of those where targets ask it. */
+export type WholeSeller = Omit<Served, 'model'>;
+
 /** What is proposed for one model. */
 export interface PlanRow {
   provider: string;
@@ -69,7 +72,7 @@ const NEAR_LENGTH = 4;
 export async function makePlan(
   db: Db,
   catalogs: readonly Catalog[],
-  wanted: { served: readonly Served[]; whole: readonly Omit<Served, 'model'>[] },
+  wanted: { served: readonly Served[]; whole: readonly WholeSeller[] },
   factors: Record<string, string> = {},
   told_factors: readonly string[] = Object.keys(factors),
 ): Promise<Plan> {
@@ -78,7 +81,7 @@ export async function makePlan(
   const present = new Map(rows.map((one) => [nameOf(one), one] as const));
   const known = new Map(rows.filter(isImported).map((one) => [one.provider, one] as const));
   // A seller and a factor that an import was told of hold for the next one.
-  const told = <One extends Omit<Served, 'model'>>(one: One): One => ({
+  const told = <One extends WholeSeller>(one: One): One => ({
     ...one,
     seller: one.seller ?? known.get(one.provider)?.seller ?? undefined,
   });
@@ -153,12 +156,12 @@ function isImported({ source }: Present): boolean {
   return source === 'import';
 }
 
-function listingsOf({ provider, seller }: Omit<Served, 'model'>, catalog: Catalog) {
+function listingsOf({ provider, seller }: WholeSeller, catalog: Catalog) {
   const found = sellerOf(seller ?? provider);
   return found === undefined ? new Map<string, Listing>() : catalog.of(found);
 }
 
-function allOf(one: Omit<Served, 'model'>, catalogs: readonly Catalog[]): Served[] {
+function allOf(one: WholeSeller, catalogs: readonly Catalog[]): Served[] {
   const models = new Set(catalogs.flatMap((catalog) => [...listingsOf(one, catalog).keys()]));
   return [...models].filter(isExactName).map((model) => ({ ...one, model }));
 }

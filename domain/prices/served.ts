@@ -1,6 +1,6 @@
 import { CatalogError } from './catalogs/read';
 import { decimalText } from './decimals';
-import type { Served } from './plan';
+import type { Served, WholeSeller } from './plan';
 
 /** What a gateway's configuration says of prices. */
 export interface ServedModels {
@@ -35,6 +35,18 @@ export function servedBy(...configs: readonly unknown[]): ServedModels {
     }
   }
   return found;
+}
+
+/** Sellers as a plan wants them: one for each place at which targets ask them, else one alone. */
+export function atPlaces(
+  sellers: readonly WholeSeller[],
+  served: readonly Served[],
+): WholeSeller[] {
+  return sellers.flatMap((seller) => {
+    const asked = served.filter(({ provider }) => provider === seller.provider);
+    const places = new Set(asked.flatMap(({ place }) => (place === undefined ? [] : [place])));
+    return places.size === 0 ? [seller] : [...places].map((place) => ({ ...seller, place }));
+  });
 }
 
 /** Its location, or the region of a host of OpenAI's: `eu.api.openai.com`. */

@@ -84,12 +84,20 @@ export const only =
     if (given !== value) throw wrong(param, words);
   };
 
-const webSearch: Rule = (tool, demand, param, body) => {
-  need(demand, param, 'per_web_search');
-  const most = countOf((tool as Body).max_uses) || countOf(body.max_tool_calls);
-  if (most > 0) demand.searches_max = Math.min(most, RUNS_MAX);
-  demand.units.web_searches = runsOf(tool, body);
-};
+/** Searches, of which the request says by a member of its wire how many there may be. */
+const webSearch =
+  (most: (tool: Body, body: Body) => unknown): Rule =>
+  (tool, demand, param, body) => {
+    need(demand, param, 'per_web_search');
+    const runs = countOf(most(tool as Body, body));
+    const { web_searches = 0 } = demand.units;
+    if (runs > 0)
+      demand.searches_max = Math.max(demand.searches_max ?? 0, Math.min(runs, RUNS_MAX));
+    demand.units.web_searches = Math.max(web_searches, runsOf(runs));
+  };
+
+const searchOfResponses = webSearch((_, { max_tool_calls }) => max_tool_calls);
+const searchOfMessages = webSearch(({ max_uses }) => max_uses);
 
 /** A search that each answer of a chat brings, whether the provider counts it or not. */
 export const searchOfAnswer: Rule = (_, demand, param) => {
@@ -98,9 +106,9 @@ export const searchOfAnswer: Rule = (_, demand, param) => {
   demand.untold.web_searches = 1;
 };
 
-const fileSearch: Rule = (tool, demand, param, body) => {
+const fileSearch: Rule = (_, demand, param, { max_tool_calls }) => {
   need(demand, param, 'per_file_search');
-  demand.units.file_searches = runsOf(tool, body);
+  demand.units.file_searches = runsOf(countOf(max_tool_calls));
 };
 
 const container: Rule = (_, demand, param) => {
@@ -162,8 +170,8 @@ export const responseTools: Tools = new Map<string, Rule>([
   ['computer_use_preview', free],
   ['mcp', free],
   ['shell', shell],
-  ['web_search', webSearch],
-  ['web_search_preview', webSearch],
+  ['web_search', searchOfResponses],
+  ['web_search_preview', searchOfResponses],
   ['file_search', fileSearch],
   ['code_interpreter', container],
   ['image_generation', picture],
@@ -182,7 +190,7 @@ export const messageTools: Tools = new Map<string, Rule>([
   ['tool_search_tool_regex', free],
   ['mcp_toolset', free],
   ['web_fetch', free],
-  ['web_search', webSearch],
+  ['web_search', searchOfMessages],
   ['code_execution', container],
   ['advisor', unpriced('There is no price here for tools that ask a model of their own.')],
 ]);
@@ -213,10 +221,9 @@ function need(demand: Asked, param: string, amount: Amount): void {
   demand.needs.push({ param, amount });
 }
 
-/** How often a tool may run, as the request says, else as is expected. */
-function runsOf(tool: unknown, { max_tool_calls }: Body): number {
-  const runs = countOf((tool as Body).max_uses) || countOf(max_tool_calls) || SEARCHES_EXPECTED;
-  return Math.min(runs, RUNS_MAX);
+/** How often a tool is held for: as often as the request lets it run, else as is expected. */
+function runsOf(most: number): number {
+  return Math.min(most || SEARCHES_EXPECTED, RUNS_MAX);
 }
 
 function nameOf(value: unknown, param: string): string {

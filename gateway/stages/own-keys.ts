@@ -108,12 +108,12 @@ function keptElsewhere(): AppError {
   );
 }
 
-/** The candidates of each model, in their order. */
+/** The candidates of each model that clients know, in their order. */
 function groupsOf(candidates: readonly Candidate[]): Candidate[][] {
   const groups = new Map<string, Candidate[]>();
   for (const candidate of candidates) {
-    const group = groups.get(candidate.model);
-    if (group === undefined) groups.set(candidate.model, [candidate]);
+    const group = groups.get(candidate.name);
+    if (group === undefined) groups.set(candidate.name, [candidate]);
     else group.push(candidate);
   }
   return [...groups.values()];

@@ -66,8 +66,8 @@ export function keepTo(call: Routed, provider: string | undefined): void {
   const kept = call.candidates.filter(({ target }) => target.provider === provider);
   const isMaker = ({ target }: Candidate) => target.id === call.kept_at;
   // Of each model apart: who would serve another one is no better for it.
-  const candidates = [...new Set(kept.map(({ model }) => model))].flatMap((model) => {
-    const able = kept.filter((one) => one.model === model);
+  const candidates = [...new Set(kept.map(({ name }) => name))].flatMap((name) => {
+    const able = kept.filter((one) => one.name === name);
     return [...able.filter(isMaker), ...able.filter((one) => !isMaker(one))];
   });
   call.candidates = candidates;

@@ -64,6 +64,8 @@ export interface Target extends Upstream {
 /** One way to serve a request: a target, and what it calls the model. */
 export interface Candidate {
   target: Target;
+  /** As clients ask for it. */
+  name: string;
   /** As the price list and the bill call it. */
   model: string;
   /** As the provider does. */

@@ -165,7 +165,7 @@ function serving(targets: readonly Target[], name: string, family: Sought): Cand
     .flatMap((target) =>
       target.models
         .filter((one) => one.name === name)
-        .map(({ priced, upstream }) => ({ target, model: priced, upstream })),
+        .map(({ priced, upstream }) => ({ target, name, model: priced, upstream })),
     );
 }
 

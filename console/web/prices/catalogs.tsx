@@ -3,13 +3,14 @@ import { notifications } from '@mantine/notifications';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, call } from '../api/client';
-import { reading, refresh } from '../api/queries';
+import { reading } from '../api/queries';
 import { State } from '../parts/badge';
 import { DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
 import { Empty, Failure, LoadingRows } from '../parts/states';
 import { Time } from '../parts/time';
 import { Groups, nameOf, type Proposal, takenOf } from './proposal';
+import { refreshPrices } from './refresh';
 
 const sellers = [
   ...['openai', 'anthropic', 'gemini', 'mistral', 'azure', 'bedrock', 'vertex', 'xai', 'deepseek'],
@@ -38,13 +39,7 @@ export function Catalogs() {
       body: bodyOf(asked, names, taken) as never,
       idempotency_key,
     });
-    void refresh(
-      '/api/prices',
-      '/api/admin/prices',
-      '/api/admin/price-plan',
-      '/api/admin/price-imports',
-      '/api/admin/price-check',
-    );
+    void refreshPrices();
     notifications.show({ message: `${made.prices} prices were taken over.` });
     setTaken([]);
     setAsked(undefined);
@@ -157,13 +152,7 @@ function Imports() {
     const undone = await call('POST /api/admin/price-imports/:id/undo', {
       ...{ names, body: {} as never, idempotency_key },
     });
-    void refresh(
-      '/api/prices',
-      '/api/admin/prices',
-      '/api/admin/price-plan',
-      '/api/admin/price-imports',
-      '/api/admin/price-check',
-    );
+    void refreshPrices();
     const kept =
       undone.kept.length > 0 ? ` Changed since, and kept: ${undone.kept.join(', ')}.` : '';
     notifications.show({

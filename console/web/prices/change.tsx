@@ -2,12 +2,12 @@ import { Accordion, Alert, Button, SimpleGrid, Switch, Text, TextInput } from '@
 import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { type Answer, type Body, call } from '../api/client';
-import { refresh } from '../api/queries';
 import { typedNumber, typedText } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { Money } from '../parts/money';
 import { wordsOf } from '../session/sign-in-forms';
+import { refreshPrices } from './refresh';
 import { type Amount, amounts, isNeeded, names, type Price } from './words';
 
 type Preview = Answer<'POST /api/admin/prices/preview'>;
@@ -54,7 +54,7 @@ export function PriceDialog({
   };
   const submit = async (idempotency_key: string) => {
     await save(present, form, idempotency_key);
-    void refresh('/api/prices', '/api/admin/prices');
+    void refreshPrices();
     notifications.show({ message: `The price of ${form.model} is set.` });
     onClose();
   };
@@ -143,7 +143,7 @@ function Result({ preview }: { preview: Preview }) {
       {calls} calls of the last {days} days cost <Money amount={present_cost} currency="USD" />. By
       these amounts they would have cost <Money amount={new_cost} currency="USD" fw={700} />;{' '}
       {dearer_calls} of them more than they did.
-      {truncated && ' There were more calls; these are the newest.'}
+      {truncated && ' No more calls than these are looked at: there may be more.'}
     </Alert>
   );
 }

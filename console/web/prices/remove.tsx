@@ -2,8 +2,8 @@ import { Text, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
-import { refresh } from '../api/queries';
 import { FormModal } from '../parts/form-modal';
+import { refreshPrices } from './refresh';
 import type { Price } from './words';
 
 /** Takes a planned version back, or deletes a price, whose model's calls are refused then. */
@@ -26,7 +26,7 @@ export function RemoveDialog({
     const query = is_planned ? { effective_from: price.effective_from } : {};
     const names = { id: price.id };
     await call('DELETE /api/admin/prices/:id', { names, query, idempotency_key });
-    void refresh('/api/prices', '/api/admin/prices');
+    void refreshPrices();
     notifications.show({
       message: is_planned ? 'The version was taken back.' : `${price.model} has no price now.`,
     });

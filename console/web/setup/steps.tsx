@@ -8,6 +8,7 @@ import { AmountInput } from '../fields/amount-input';
 import { State } from '../parts/badge';
 import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
+import { refreshPrices } from '../prices/refresh';
 import { useMe } from '../session/me';
 import { type Step, StepForm } from './step-form';
 
@@ -67,7 +68,7 @@ export function PriceStep({ onDone }: Step) {
       output_per_1m: typedNumber(output),
     };
     await call('POST /api/setup/prices', { body, idempotency_key });
-    await refresh('/api/setup/prices', '/api/prices', '/api/admin/prices');
+    await refreshPrices();
   };
   const is_ready =
     provider.trim() !== '' &&

@@ -206,10 +206,23 @@ function lose(key: string, value: unknown, { amounts }: ListedPrice, listing: Li
     listing.doubts.push(`${key} (${amount}) has no place in a price, and would be charged less`);
 }
 
-/** The dearer of two prices, amount by amount. */
+/** The dearer of two prices, amount by amount, of prompts of each length that either names. */
 function raise(price: ListedPrice, other: ListedPrice): void {
-  for (const [name, amount] of Object.entries(other.amounts) as [Amount, string][]) {
-    const present = price.amounts[name];
-    if (present === undefined || compared(amount, present) > 0) price.amounts[name] = amount;
-  }
+  const before = structuredClone(price);
+  const tiers = [...before.tiers, ...other.tiers];
+  const starts = [-1, ...tiers.map((tier) => tier.above_prompt_tokens)];
+  for (const name of Object.values(units).map(({ to }) => to))
+    for (const start of starts) {
+      const amount = amountOf(other, name, start);
+      const present = amountOf(before, name, start);
+      if (amount === undefined) continue;
+      if (present !== undefined && compared(amount, present) <= 0) continue;
+      (start < 0 ? price.amounts : tierOf(price.tiers, start))[name] = amount;
+    }
+}
+
+/** An amount of prompts that are longer than so many tokens, of any below 0. */
+function amountOf({ amounts, tiers }: ListedPrice, name: Amount, start: number) {
+  const reached = tiers.filter((tier) => tier.above_prompt_tokens <= start);
+  return reached.findLast((tier) => tier[name] !== undefined)?.[name] ?? amounts[name];
 }

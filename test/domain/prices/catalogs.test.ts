@@ -3,6 +3,7 @@ import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { readCatalog } from '../../../domain/prices/catalogs/read';
 import { diff } from '../../../domain/prices/diff';
+import { leaps, percentOf } from '../../../domain/prices/doubts';
 import * as imports from '../../../domain/prices/imports';
 import { makePlan, nameOf } from '../../../domain/prices/plan';
 import { undo } from '../../../domain/prices/undo';
@@ -140,6 +141,35 @@ test('a price above so many tokens is a tier, adaptive prices are a doubt, and o
   ];
   const made = await readCatalog(JSON.stringify(genai), { name: 'c', dated: null });
   expect([...made.of('openai').keys()]).toEqual(['m']);
+});
+
+test('of the prices of a day the dearest is taken at each length of prompt', async () => {
+  const at = (start_time: string, prices: object) => ({ constraint: { start_time }, prices });
+  const of = (base: number, price: number) => ({ base, tiers: [{ start: 200_000, price }] });
+  const prices = [
+    { prices: { input_mtok: 1, output_mtok: of(9, 9) } },
+    at('08:00:00', { input_mtok: of(2, 4), output_mtok: of(5, 20) }),
+    at('20:00:00', { input_mtok: 3 }),
+  ];
+  const file = JSON.stringify([{ id: 'openai', models: [{ id: 'm', prices }] }]);
+  const made = await readCatalog(file, { name: 'c', dated: null });
+  expect(made.of('openai').get('m')).toMatchObject({
+    price: {
+      amounts: { input_per_1m: '3', output_per_1m: '9' },
+      tiers: [{ above_prompt_tokens: 200_000, input_per_1m: '4', output_per_1m: '20' }],
+    },
+    doubts: ['its price depends on the time of day; the dearest is taken'],
+  });
+});
+
+test.each([
+  ['1.25', null],
+  ['1.2504', 'moves by +25.0 per cent'],
+  ['0.5', null],
+  ['0.4999', 'moves by -50.0 per cent'],
+])('1 that becomes %s asks by the figures, not by how they are shown', (now, words) => {
+  const found = leaps([{ amount: 'input_per_1m', was: '1', now, percent: percentOf('1', now) }]);
+  expect(found).toEqual(words === null ? [] : [expect.stringContaining(words)]);
 });
 
 test('the catalogs of two sources are imported whole, twice, and leave what is by hand', async () => {

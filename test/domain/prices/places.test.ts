@@ -4,7 +4,7 @@ import { diff } from '../../../domain/prices/diff';
 import { servedIn } from '../../../domain/prices/factors';
 import * as imports from '../../../domain/prices/imports';
 import { makePlan } from '../../../domain/prices/plan';
-import { servedBy } from '../../../domain/prices/served';
+import { atPlaces, servedBy } from '../../../domain/prices/served';
 import { builtInCatalog } from '../../../price-catalogs/built-in';
 import { listing, openPrices, usual } from './world';
 
@@ -27,6 +27,7 @@ const vertex = (location: string, more: object = {}) => ({
 const config = (...targets: object[]) => ({ providers: { targets } });
 const claude = { ...usual, litellm_provider: 'vertex_ai-anthropic_models' };
 
+/** What is found of the model, whether it is asked for by name or with all of its seller. */
 async function rowOf(entry: object, ...targets: object[]) {
   const file = JSON.stringify({
     'vertex_ai/m': entry,
@@ -34,8 +35,18 @@ async function rowOf(entry: object, ...targets: object[]) {
   });
   const catalog = await readCatalog(file, { name: 'made', dated: null });
   const { served, factors } = servedBy(config(...targets));
-  const plan = await makePlan(world.db, [catalog], { served, whole: [] }, factors, []);
-  return (await diff(world.db, plan)).rows[0];
+  const sellers = [...new Map(served.map(({ provider, seller }) => [provider, seller]))];
+  const whole = atPlaces(
+    sellers.map(([provider, seller]) => ({ provider, seller })),
+    served,
+  );
+  const rowWith = async (wanted: Parameters<typeof makePlan>[2]) => {
+    const plan = await makePlan(world.db, [catalog], wanted, factors, []);
+    return (await diff(world.db, plan)).rows.find(({ model }) => model === 'm');
+  };
+  const row = await rowWith({ served, whole: [] });
+  expect(await rowWith({ served: [], whole })).toEqual(row);
+  return row;
 }
 
 const dearer = { ...claude, regional_endpoint_uplift_multiplier: 1.1 };

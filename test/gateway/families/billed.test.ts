@@ -223,6 +223,12 @@ test.each<[Wire, object, object]>([
     one('tools', 'per_file_search', { file_searches: 2 }),
   ],
   [
+    // Responses has no such member, so whoever serves it may search on.
+    'responses',
+    { tools: [{ type: 'web_search', max_uses: 1 }] },
+    one('tools', 'per_web_search', { web_searches: 10 }),
+  ],
+  [
     'messages',
     { tools: [{ type: 'web_search_20250305' }] },
     one('tools', 'per_web_search', { web_searches: 10 }),

@@ -45,6 +45,21 @@ beforeAll(async () => {
       models: [{ name: 'both', upstream: 'gpt-4o-mini', price_as: 'gpt-4o-mini' }],
     },
   ];
+  // The same of two sellers whose lists call it differently.
+  const sold = { name: 'sold', upstream: 'gpt-4o-mini' };
+  targets.push(
+    {
+      ...target,
+      id: 's',
+      provider: 'openai',
+      auth,
+      models: [{ ...sold, price_as: 'gpt-4o-mini' }],
+    },
+    {
+      ...{ ...target, id: 't', provider: 'second', auth, weight: 1_000_000 },
+      models: [{ ...sold, price_as: 'gpt-4o' }],
+    },
+  );
   const model = (name: string) => ({ name, upstream: 'gpt-4o-mini', price_as: 'gpt-4o-mini' });
   targets.push(
     // Whatever it is sent it serves, and so do those that know the platform by something else.
@@ -86,12 +101,16 @@ test('an own key of a fallback leaves the model that was asked for where it is',
   expect(await tried(owner)).toEqual([200, PLATFORM]);
 });
 
-test('of the targets of one model the one that an own key opens goes first', async () => {
-  const owner = await makeOwner();
-  expect(await tried(owner, 'both')).toEqual([200, PLATFORM]);
-  await bring(owner, { key: secret('ahead') });
-  for (let n = 0; n < 3; n += 1) expect(await tried(owner, 'both')).toEqual([200, secret('ahead')]);
-});
+test.each(['both', 'sold'])(
+  'of the targets of one model the one that an own key opens goes first: %s',
+  async (name) => {
+    const owner = await makeOwner();
+    expect(await tried(owner, name)).toEqual([200, PLATFORM]);
+    await bring(owner, { key: secret(`ahead-${name}`) });
+    for (let n = 0; n < 3; n += 1)
+      expect(await tried(owner, name)).toEqual([200, secret(`ahead-${name}`)]);
+  },
+);
 
 test.each(['open', 'by-header', 'by-query'])(
   'a server that is opened by something else than a key serves no own one: %s',
