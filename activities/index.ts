@@ -2,7 +2,6 @@ import { ApplicationFailure } from '@temporalio/common';
 import { AppError } from '../domain/errors';
 import * as events from '../domain/events';
 import { keepPartitions } from '../domain/exports/kept-events';
-import * as configs from '../domain/gateways/configs';
 import * as fleet from '../domain/gateways/fleet';
 import * as rollouts from '../domain/gateways/rollouts';
 import { audit } from '../domain/ledger/audit';
@@ -19,7 +18,7 @@ import * as refunds from '../domain/payments/refunds';
 import * as paymentSteps from '../domain/payments/steps';
 import * as groupGrants from '../domain/people/group-grants';
 import { check } from '../domain/prices/check';
-import { servedIn } from '../domain/prices/factors';
+import { servedByGateways } from '../domain/prices/factors';
 import { isFault } from '../domain/prices/told-costs';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
@@ -230,8 +229,7 @@ function upkeepActivities(db: Db) {
 }
 
 async function checkPrices(db: Db) {
-  const wanted = await servedIn(db, (await configs.current(db))?.config);
-  const found = await check(db, [await builtInCatalog()], wanted);
+  const found = await check(db, [await builtInCatalog()], await servedByGateways(db));
   const off = found.told_costs.filter(isFault).slice(0, PRICES_SHOWN_MAX);
   const shown = {
     unpriced: found.unpriced.slice(0, PRICES_SHOWN_MAX),

@@ -5,12 +5,11 @@ import { parse } from 'yaml';
 import type { ZodError } from 'zod';
 import { actAs } from '../domain/audit-events';
 import { isAppError } from '../domain/errors';
-import * as configs from '../domain/gateways/configs';
 import { CatalogError } from '../domain/prices/catalogs/read';
 import { check } from '../domain/prices/check';
 import { decimalText } from '../domain/prices/decimals';
 import { type Diff, diff } from '../domain/prices/diff';
-import { servedIn } from '../domain/prices/factors';
+import { servedByGateways, servedIn } from '../domain/prices/factors';
 import * as imports from '../domain/prices/imports';
 import { makePlan, nameOf, type Plan, type WholeSeller } from '../domain/prices/plan';
 import { seller_names, sellerOf } from '../domain/prices/sellers';
@@ -107,7 +106,7 @@ function catalogsOf({ from = ['genai-prices'] }: Values) {
 
 /** What the named configurations serve, else the one that gateways take from the control plane. */
 async function servedOf(db: Db, { targets }: Values): Promise<ServedModels> {
-  if (targets === undefined) return servedIn(db, (await configs.current(db))?.config);
+  if (targets === undefined) return servedByGateways(db);
   return servedIn(db, ...targets.map((file) => parse(textOf(file))));
 }
 

@@ -80,8 +80,13 @@ export const schedule = z.strictObject({
   ended_reason: z.string().nullable().describe('Why it ended by itself.'),
   waiting_since: time
     .nullable()
-    .describe('Since then it makes no exports, as the folder has no room for one.'),
-  waiting_reason: z.string().nullable().describe('Why it waits, and what makes room.'),
+    .describe(
+      'Since then it makes no exports, as there is no room for one, or its newest export lacks what had been deleted.',
+    ),
+  waiting_reason: z
+    .string()
+    .nullable()
+    .describe('Why it waits and what makes room, or what its newest export lacks.'),
 } satisfies Members<Wire<ExportSchedule>>);
 
 /** An export, as it stands in lists. */

@@ -5,7 +5,14 @@ export function answerUnlessKnown(http: Context, etag: string, body: string): vo
   http.set('cache-control', 'no-cache');
   http.etag = etag;
   http.status = 200;
-  const isKnown = http.fresh;
-  if (isKnown) http.status = 304;
-  http.body = isKnown ? null : body;
+  if (http.fresh) answerKnown(http, etag);
+  else http.body = body;
+}
+
+/** 304, to who has the body of this ETag. */
+export function answerKnown(http: Context, etag: string): void {
+  http.set('cache-control', 'no-cache');
+  http.etag = etag;
+  http.status = 304;
+  http.body = null;
 }

@@ -6,7 +6,7 @@ import { markRoutine } from '../../runtime/request-log';
 import * as answers from '../answers/gateways';
 import * as shared from '../answers/shared';
 import { controlPlane, controlPlaneOfBatch } from '../http/access';
-import { answerUnlessKnown } from '../http/etags';
+import { answerKnown, answerUnlessKnown } from '../http/etags';
 import { gatewayGroup, id, instant } from '../http/fields';
 import { type Ctx, route } from '../http/route';
 
@@ -98,6 +98,11 @@ async function poll(ctx: Ctx, input: z.infer<typeof polling>) {
   http.set('x-svc-report-ms', String(desired.is_in_rollout ? REPORT_IN_ROLLOUT_MS : REPORT_MS));
   if (desired.version === null)
     throw new AppError('not_found', 'Gateways run their own files: PUT /v1/admin/gateway-config.');
+  // Whoever waited in vain has it, whatever else is asked: the key was not looked at.
+  if (!is_news) {
+    answerKnown(http, String(desired.version));
+    return;
+  }
   http.type = 'json';
   const text = await config_watch.textOf(desired.version);
   answerUnlessKnown(http, String(desired.version), text);
@@ -105,7 +110,7 @@ async function poll(ctx: Ctx, input: z.infer<typeof polling>) {
 
 /** The version that the gateway has; null for its own file, undefined if it does not say. */
 function knownTo(if_none_match: string): number | null | undefined {
-  const [, tag] = /^(?:W\/)?"(\d{1,15}|none)"$/.exec(if_none_match) ?? [];
+  const [, tag] = /^(?:W\/)?"(0|[1-9]\d{0,14}|none)"$/.exec(if_none_match) ?? [];
   if (tag === undefined) return undefined;
   return tag === 'none' ? null : Number(tag);
 }

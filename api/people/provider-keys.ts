@@ -129,8 +129,9 @@ async function make(ctx: Ctx, { org_id: of_org, ...given }: z.infer<typeof made>
 
 /** Refuses a provider that no own key opens, as far as the API knows who that is. */
 async function requireOpened(db: Ctx['db'], provider: string): Promise<void> {
-  const { config } = (await configs.current(db)) ?? {};
-  const targets = (config?.providers as { targets?: unknown[] } | undefined)?.targets ?? [];
+  const targets = (await configs.assigned(db)).flatMap(
+    ({ providers }) => (providers as { targets?: unknown[] } | undefined)?.targets ?? [],
+  );
   const trouble = ownKeyTrouble(provider, targets);
   if (trouble === undefined) return;
   throw new AppError(

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as configs from '../../domain/gateways/configs';
 import * as fleet from '../../domain/gateways/fleet';
+import { DEFAULT_GROUP } from '../../domain/gateways/groups';
 import * as rollouts from '../../domain/gateways/rollout-changes';
 import { listedKinds } from '../../gateway/config/kinds';
 import { checkConfig, hashOf } from '../../gateway/config/settings';
@@ -34,6 +35,9 @@ const change = z.strictObject({
     .optional()
     .describe('Absent: all gateways take it at once.'),
 });
+const shownOf = z.strictObject({
+  group: gatewayGroup.default(DEFAULT_GROUP).describe('GATEWAY_GROUP of the gateways.'),
+});
 const listed = z.strictObject({ group: gatewayGroup.optional() });
 
 /** Configurations of gateways, and the gateways that run them. */
@@ -42,9 +46,10 @@ export const gatewayRoutesOfAdmins = [
     method: 'get',
     path: '/v1/admin/gateway-config',
     access: platformAdmin,
-    input: nothing,
+    input: shownOf,
     handler: show,
-    summary: 'The configuration that gateways are to run, and what each of them runs.',
+    summary:
+      'The configuration that the gateways of a group are to run which no rollout is moving, and what each gateway runs.',
     answer: answers.gatewayConfig,
   }),
   route({
@@ -101,8 +106,8 @@ export const gatewayRoutesOfAdmins = [
   }),
 ];
 
-async function show({ db }: Ctx) {
-  const current = await configs.current(db);
+async function show({ db }: Ctx, { group }: z.infer<typeof shownOf>) {
+  const current = await configs.ofGroup(db, group);
   const gateways = (await fleet.running(db)).map(stateOf);
   if (current === undefined) return { version: null, config: null, gateways };
   return { ...shown(current), gateways };

@@ -1,9 +1,8 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
-import * as configs from '../../domain/gateways/configs';
 import { check } from '../../domain/prices/check';
 import { diff } from '../../domain/prices/diff';
-import { servedIn } from '../../domain/prices/factors';
+import { servedByGateways } from '../../domain/prices/factors';
 import * as imports from '../../domain/prices/imports';
 import { makePlan, type Plan } from '../../domain/prices/plan';
 import { seller_names, sellerOf } from '../../domain/prices/sellers';
@@ -152,9 +151,4 @@ function giveBack({ db, principal }: Ctx, input: z.infer<typeof one>) {
 
 async function compareAll({ db }: Ctx, { days }: z.infer<typeof checked>) {
   return check(db, [await builtInCatalog()], await servedByGateways(db), days);
-}
-
-/** The models of the configuration that gateways take from here; none if they run their files. */
-async function servedByGateways(db: Db) {
-  return servedIn(db, (await configs.current(db))?.config);
 }

@@ -58,12 +58,15 @@ const audit_event = columns([
   ['actor_name', 'text', nameThen('a.actor')],
 ]);
 
-/** Who changed what, with its place in the chain that proves it. */
+/**
+ * Who changed what, with its place in the chain that proves it. A row whose link somebody took away
+ * is there without a place, as in the audit log.
+ */
 export const auditLog: DailyKind = {
   selected: audit_event,
   key: ['id'],
   page: visiblePage(audit_event, 'audit_events a', 'aud', {
-    joined: 'join audit_links l on l.event_id = a.id',
+    joined: 'left join audit_links l on l.event_id = a.id',
   }),
   long: ['before', 'after'],
   sums: { type: 'action' },

@@ -36,7 +36,7 @@ export interface ExportSchedule {
   ended_at: Date | null;
   /** Why it ended by itself. */
   ended_reason: string | null;
-  /** Since when it makes no exports, as there is no room for one, and why; null: it does. */
+  /** Since when it makes no exports, or not all that it should, and why; null: it does. */
   waiting_since: Date | null;
   waiting_reason: string | null;
 }

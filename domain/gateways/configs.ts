@@ -1,6 +1,8 @@
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
 import { type Db, many, maybe, one } from '../sql';
+import { readAssignments, versionOfGroup } from './assignments';
 import { type Change, changesBetween } from './changes';
+import { DEFAULT_GROUP } from './groups';
 
 /** A whole configuration of gateways, as one version of it. */
 export interface GatewayConfig {
@@ -22,8 +24,41 @@ export interface GatewayConfig {
 const columns =
   'c.version, c.config, c.config_hash, c.changes, c.change_count, c.is_staged, c.note, c.created_by, c.created_at';
 
+/**
+ * The version that the gateways of a group are to run which no rollout is moving. Without one it is
+ * the version that sent them back to their own files, if somebody did.
+ */
+export async function ofGroup(db: Db, group: string): Promise<GatewayConfig | undefined> {
+  const version = versionOfGroup(await readAssignments(db), group);
+  return version === null ? newestForAll(db) : find(db, version);
+}
+
+/**
+ * The configurations that gateways are to run from here, newest first: of the default group, of
+ * each that has gateways, and of the rollouts that go on. None if they run their own files.
+ */
+export async function assigned(db: Db): Promise<Record<string, unknown>[]> {
+  const assignments = await readAssignments(db);
+  const groups = await many<{ name: string }>(
+    db,
+    'select distinct g.group_name as name from gateways g where g.group_name is not null',
+  );
+  const names = [DEFAULT_GROUP, ...groups.map(({ name }) => name)];
+  const versions = [
+    ...names.map((name) => versionOfGroup(assignments, name)),
+    ...Object.values(assignments.rollouts).map(({ version }) => version),
+  ];
+  const found = await many<{ config: Record<string, unknown> }>(
+    db,
+    `select c.config from gateway_configs c where c.version = any(:versions) and c.config is not null
+     order by c.version desc`,
+    { versions: versions.filter((version) => version !== null) },
+  );
+  return found.map(({ config }) => config);
+}
+
 /** The newest version for all gateways; undefined if there is none. */
-export function current(db: Db): Promise<GatewayConfig | undefined> {
+function newestForAll(db: Db): Promise<GatewayConfig | undefined> {
   return maybe<GatewayConfig>(
     db,
     `select ${columns} from gateway_configs c where not c.is_staged order by c.version desc limit 1`,

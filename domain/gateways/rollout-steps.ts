@@ -88,6 +88,10 @@ class Step {
     if (is_paused) return this.paused(row);
     // All that were moved have stopped since: others take their place, and none has proved it yet.
     if (is_gone) return is_recovering ? this.waitForReports() : this.moveOn(row.stage);
+    // A promoted one moves all now, whoever of the stage under way is still behind.
+    const { unmoved } = await this.living();
+    if (row.is_promoted && unmoved.some(({ is_silent }) => !is_silent))
+      return this.moveOn(row.stage + 1);
     if (row.applied_at === null)
       return this.waitFor(behind, words.waitsFor(row, view.moved.length, behind));
     if (row.soak_s === 0 || row.is_promoted) return this.moveOn(row.stage + 1);
@@ -173,12 +177,10 @@ class Step {
 
   /** Begins the next stage, from this one on, that moves something; or completes. */
   private async moveOn(from: number): Promise<StepResult> {
-    const { trx, row, view } = this;
-    const living = await livingGateways(trx, row.group_name);
+    const { row } = this;
+    const { living, unmoved } = await this.living();
     if (living.length === 0)
       return this.pause('no_gateways', 'No gateway of the group is alive. Resume when one is.');
-    const moved = new Set(view.moved.map(({ gateway_id }) => gateway_id));
-    const unmoved = living.filter(({ id }) => !moved.has(id));
     // The last stage goes on while gateways are left: silent ones report again, others start.
     for (let stage = Math.min(from, row.stages.length); stage <= row.stages.length; stage += 1) {
       const is_last = stage === row.stages.length || row.is_promoted;
@@ -193,6 +195,14 @@ class Step {
       if (count > 0) return this.waitForSilent(unmoved.map(({ host }) => host));
     }
     return this.complete();
+  }
+
+  /** The gateways of the group that are alive, and those of them that were not moved. */
+  private async living() {
+    const { trx, row, view } = this;
+    const living = await livingGateways(trx, row.group_name);
+    const moved = new Set(view.moved.map(({ gateway_id }) => gateway_id));
+    return { living, unmoved: living.filter(({ id }) => !moved.has(id)) };
   }
 
   private async begin(stage: number, next: { id: string; host: string }[]): Promise<StepResult> {

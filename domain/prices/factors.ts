@@ -1,3 +1,4 @@
+import * as configs from '../gateways/configs';
 import { type Db, many } from '../sql';
 import { type ServedModels, servedBy } from './served';
 import { presentPrices } from './stored';
@@ -19,6 +20,21 @@ export async function servedIn(db: Db, ...configs: readonly unknown[]): Promise<
     served: found.served,
     factors: { ...found.factors, ...Object.fromEntries(plain.map((provider) => [provider, '1'])) },
   };
+}
+
+/**
+ * The models of the configurations that gateways take from the control plane; none if they run
+ * their own files. Of two factors of one provider the newest version's counts: a rollout brings it
+ * to the rest.
+ */
+export async function servedByGateways(db: Db): Promise<ServedModels> {
+  const found: ServedModels = { served: [], factors: {} };
+  for (const config of (await configs.assigned(db)).reverse()) {
+    const { served, factors } = await servedIn(db, config);
+    found.served.push(...served);
+    Object.assign(found.factors, factors);
+  }
+  return found;
 }
 
 /**

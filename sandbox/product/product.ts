@@ -1,5 +1,6 @@
 import path from 'node:path';
 import * as configs from '../../domain/gateways/configs';
+import { DEFAULT_GROUP } from '../../domain/gateways/groups';
 import { createSecrets } from '../../domain/secrets';
 import { placesOf } from '../../gateway/config/reach';
 import { loadSettings } from '../../gateway/config/settings';
@@ -153,7 +154,7 @@ async function fill(url: string, { options, ports, output }: Context): Promise<S
       ...paymentPlaces(ports),
       console_url: localUrl(ports.console),
     });
-    const stored = await configs.current(db);
+    const stored = await configs.ofGroup(db, DEFAULT_GROUP);
     if (stored?.config)
       output.log.warn(
         `Gateways run version ${stored.version} of the control plane's configuration, not ` +

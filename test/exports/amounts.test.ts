@@ -191,6 +191,29 @@ test('what is written after an export was made is not in it, and is in the next 
   }
 });
 
+test('a row of the audit log whose link somebody took away is in the file, without its place', async () => {
+  const { db, call } = world;
+  const from = new Date();
+  const { org_id, owner_key: key } = tenant;
+  const path = `/v1/organizations/${org_id}/teams`;
+  const team = await call('post', path, { key, body: { name: 'Cut out' } });
+  // Another one follows it in the chain.
+  await call('post', path, { key, body: { name: 'Left in' } });
+  const { id } = await one<{ id: string }>(
+    db,
+    `select a.id from audit_events a where a.org_id = :org_id and a.action = 'team.created' and a.object_id = :id`,
+    { org_id, id: team.body.id },
+  );
+  const link = await db.transaction(async (trx) => {
+    await many(trx, `set local session_replication_role = 'replica'`);
+    return one(trx, 'delete from audit_links where event_id = :id returning *', { id });
+  });
+  const done = await exported({ kinds: ['audit_log'], from, to: await afterWritten() });
+  const row = (await rowsOf(done, 'audit_log')).find((found) => found.id === id);
+  expect(row).toMatchObject({ action: 'team.created', chain: null, seq: null, hash: null });
+  await db('audit_links').insert(link);
+});
+
 test('entries that a clock set back gave earlier times are in the ledger as in the statement', async () => {
   const { db, call, platform } = world;
   const { org_id, owner_key: key } = tenant;

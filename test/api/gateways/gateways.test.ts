@@ -270,13 +270,16 @@ test('an API whose clock is ahead of the database calls no gateway silent that r
 test('a key that was revoked gets no configuration, and nothing more after its next report', async () => {
   const { version } = (await put({ config: plainConfig() })).body;
   const { id, key } = await issueKey(api.db, null, { scopes: ['control_plane'] });
-  const ask = (known: string, wait_ms: number) =>
+  const ask = (known: string, wait_ms: number, more: Record<string, string> = {}) =>
     api.call('get', `/v1/gateway/config?wait_ms=${wait_ms}`, {
       key,
-      headers: { 'if-none-match': known },
+      headers: { 'if-none-match': known, ...more },
     });
   expect((await ask(`"${version}"`, 50)).status).toBe(304);
   await api.db('tokens').where({ id }).update({ revoked_at: new Date() });
+  const had = await ask(`"${version}"`, 1, { 'cache-control': 'no-cache' });
+  expect([had.status, had.body]).toEqual([304, undefined]);
+  expect((await ask(`"0${version}"`, 1)).status).toBe(401);
   expect((await ask('"1"', 1_000)).status).toBe(401);
   expect((await ask(`"${version}"`, 50)).status).toBe(401);
 });

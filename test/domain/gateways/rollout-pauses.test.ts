@@ -35,7 +35,8 @@ beforeEach(async () => {
 });
 
 const now = () => get(db, rollout.id);
-const does = (action: 'pause' | 'resume') => db.transaction((trx) => act(trx, rollout.id, action));
+const does = (action: 'pause' | 'resume' | 'promote') =>
+  db.transaction((trx) => act(trx, rollout.id, action));
 
 /** All gateways report, the moved one its version. */
 async function report(
@@ -140,4 +141,16 @@ test('a paused one that nobody steps on is given its workflow again, once a minu
     id: rollout.id,
   });
   expect(sent).toEqual([{ signal: 'wake' }]);
+});
+
+test('a promotion moves all at once, also past one that has not taken the version up', async () => {
+  for (const id of gateways) await reportGateway(db, { id, group_name: group });
+  await does('promote');
+  await step(db, rollout.id);
+  expect(await movedBy(db, rollout.id)).toHaveLength(gateways.length);
+  expect(await now()).toMatchObject({ status: 'running', stage: 2, applied_at: null });
+  for (const id of gateways)
+    await reportGateway(db, { id, group_name: group, config_version: rollout.version });
+  await step(db, rollout.id);
+  expect(await now()).toMatchObject({ status: 'completed' });
 });
