@@ -91,17 +91,22 @@ export function wayOf(row: Authenticated): AuthWay {
 }
 
 // Other proxies take these in place of the key, and serve by whose they are.
-const secret_names = /auth|key|token|secret|sig/i;
+const secret_names = /auth|key|token|secret|sig|^code$/i;
 
 /**
  * True if whoever is asked knows the caller by its key alone, so that another key in its place is
  * another account. A server that asks for none serves whatever it is sent.
  */
 export function isOpenedByKey(row: Authenticated & Placed): boolean {
-  const { headers = {}, query = {}, base_url } = row;
-  const in_url = base_url === undefined ? [] : [...new URL(base_url).searchParams.keys()];
-  const names = [...Object.keys(headers), ...Object.keys(query), ...in_url];
-  return wayOf(row).form === 'key' && !names.some((name) => secret_names.test(name));
+  return wayOf(row).form === 'key' && secretsOf(row).length === 0;
+}
+
+/** What a target is sent with each request beside its key, by a name that says it is a secret. */
+export function secretsOf({ headers = {}, query = {}, base_url }: Placed): string[] {
+  const in_url = base_url === undefined ? [] : [...new URL(base_url).searchParams];
+  return [...Object.entries(headers), ...Object.entries(query), ...in_url]
+    .filter(([name]) => secret_names.test(name))
+    .map(([, value]) => value);
 }
 
 interface Placed {

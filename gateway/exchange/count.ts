@@ -105,7 +105,7 @@ async function ask(call: Limited, candidate: Candidate, signal: AbortSignal): Pr
       signal,
     });
     const { statusCode: status, headers: told } = answer;
-    const secrets = secretsIn({ ...target.credential.headers, ...signed });
+    const secrets = secretsIn({ ...target.credential.headers, ...signed }, target.secrets);
     const chunks: Buffer[] = [];
     let bytes = 0;
     for await (const chunk of answer.body) {

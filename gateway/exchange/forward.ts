@@ -70,7 +70,7 @@ async function exchangeOnce(
   { path, headers, body }: Sent,
   may_renew: boolean,
 ): Promise<Trouble | undefined> {
-  const { origin, pool, credential, first_byte_ms, wire } = candidate.target;
+  const { origin, pool, credential, first_byte_ms, wire, secrets: of_settings } = candidate.target;
   let signed: Readonly<Record<string, string>> | undefined;
   const isStale = (refusal: Refusal) =>
     may_renew &&
@@ -78,7 +78,7 @@ async function exchangeOnce(
     refusesCredential(refusal) &&
     credential.refuse?.(signed) === true;
   const openUnframer = call.request.is_stream ? await wire.loadUnframer?.() : undefined;
-  const secrets = () => secretsIn({ ...credential.headers, ...signed });
+  const secrets = () => secretsIn({ ...credential.headers, ...signed }, of_settings);
   const exchanged = new Exchange(call, candidate, { isStale, openUnframer, secrets });
   call.abort = (reason) => exchanged.abort(reason);
   let error: AppError | undefined;

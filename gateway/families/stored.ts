@@ -32,6 +32,10 @@ const holders = new Map([
   ['container', 'container'],
   ['audio', 'audio'],
 ]);
+// Members that may hold an address, folded. One that is not of the web is read by the identity that
+// asks the provider: a bucket of Google's (Vertex AI on OpenAI's wire), a file of a server.
+const address = /^(?:(?:image|video|audio|document|file)?ur[li]|image|(?:file)?data)$/;
+const of_no_web = /^\s*(?!https?:|data:)[a-z][a-z0-9+.-]{0,30}:\/\//i;
 /** Where in a request something stands, as far as that says who gives its members their names. */
 type Place =
   | 'body'
@@ -113,7 +117,8 @@ const told_by_id = new Map([
 const EMPTY_CHARACTERS = 2;
 // Most requests have none of these; an escape may hide a name.
 const names = [...kinds.keys(), ...holders.keys()].map((name) => name.replaceAll('_', '[_-]?'));
-const hinted = new RegExp(`"(?:${names.join('|')})"|\\\\u`, 'i');
+const elsewhere = String.raw`"\s*(?!https?:|data:)[a-z][a-z0-9+.-]{0,30}:\\?/`;
+const hinted = new RegExp(`"(?:${names.join('|')})"|\\\\u|${elsewhere}`, 'i');
 const folded_kinds = foldedNames(kinds);
 const folded_holders = foldedNames(holders);
 
@@ -167,7 +172,10 @@ export function namedIds(bytes: Buffer): NamedMember[] {
       const named_by = is_list ? name : member;
       const kind = kinds.get(named_by) ?? folded_kinds.get(folded(named_by));
       if (kind !== undefined) add(role, { kind, id: said(text, start, end), member: named_by });
-      else if (folded(member) === 'id') role.ids.push(said(text, start, end));
+      else if (address.test(folded(named_by))) {
+        const id = said(text, start, end);
+        if (of_no_web.test(id)) add(role, { kind: 'file', id, member: named_by });
+      } else if (folded(member) === 'id') role.ids.push(said(text, start, end));
       else if (member === 'type') role.types.push(said(text, start, end));
     },
     close({ role, is_list, name }) {

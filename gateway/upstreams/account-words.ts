@@ -80,21 +80,29 @@ export function speaksOfAccount({ code, type, message }: Said, status: number): 
 // OpenAI, of what it gives to organizations that it has verified: summaries of reasoning, streams
 // of some models, models of pictures. The others' requests are served.
 const of_option = /^your organization must be verified to (?:generate|stream|use)\b/i;
+// OpenRouter, of what this request may cost at most: smaller ones are served
+// (can1357/oh-my-pi#9569, anomalyco/opencode#12219).
+const of_size = /^(?:this request requires more credits, or fewer max_tokens|prompt tokens limit)/i;
 // Google, of each window that is used up, that of a minute too (continuedev/continue#10085).
 const of_quota = /^you exceeded your current quota\b/i;
 
 /**
  * Undefined unless a message speaks of this gateway's account, but of one option of the request or
  * of the next seconds only: what others ask, or what is asked later, is served. `retold` names no
- * account; `waits` says that the provider tells when to ask again.
+ * account, and `status` in the place of a status that would speak of the client's money; `waits` says
+ * that the provider tells when to ask again.
  */
 export function aboutMoment(
   { message, code, type, param }: Said,
   { status, waits }: { status: number; waits: boolean },
-): { retold: string } | undefined {
+): { retold: string; status?: number } | undefined {
   if (of_option.test(message) && (status === 400 || status === 403)) {
     const option = stringOf(param) === '' ? 'what this request asks for' : `"${stringOf(param)}"`;
     return { retold: `The provider does not serve ${option} to this gateway.` };
+  }
+  if (of_size.test(message) && status === 402) {
+    const words = 'The provider serves this gateway no request of this size now. Ask for less.';
+    return { retold: words, status: 400 };
   }
   if (!waits || status !== 429 || !of_quota.test(message)) return undefined;
   if (of_account.test(stringOf(code)) || of_account.test(stringOf(type))) return undefined;

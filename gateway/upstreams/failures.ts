@@ -155,7 +155,7 @@ function failureOf(
   const { retold } = momentary ?? (blame === 'client' ? aboutRequest(message) : undefined) ?? {};
   return {
     blame,
-    status: status < 400 ? 502 : status,
+    status: momentary?.status ?? (status < 400 ? 502 : status),
     message: retold ?? message,
     ...(retold === undefined ? {} : { is_retold: true, original: message }),
     code: typeof code === 'number' ? String(code) : wordIn(code),

@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { AppError } from '../../domain/errors';
 import { connectionsTo } from '../../runtime/outgoing';
-import { isOpenedByKey } from '../config/auth';
+import { isOpenedByKey, secretsOf } from '../config/auth';
 import type { Settings } from '../config/settings';
 import {
   providerOf,
@@ -59,6 +59,8 @@ export interface Target extends Upstream {
    * if keys of organizations may go there.
    */
   takes_keys: boolean;
+  /** What its settings send beside its credential, and no client may read. */
+  secrets: readonly string[];
 }
 
 /** One way to serve a request: a target, and what it calls the model. */
@@ -120,6 +122,7 @@ export function openTarget(
     token_factor: row.token_factor ?? token_factors[shape],
     breaker: createBreaker(circuit_breaker),
     takes_keys: isOpenedByKey(row) && takesOwnKeys(row),
+    secrets: secretsOf(row),
     base_path: url.pathname.replace(/\/+$/, ''),
     query: url.search,
     headers: { ...wire.headers, ...credential.headers, ...own_headers },

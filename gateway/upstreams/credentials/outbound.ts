@@ -73,10 +73,16 @@ export function withoutTokens(message: string): string {
 // Shorter ones are words that a message may hold by chance.
 const SECRET_CHARACTERS = 6;
 
-/** What no client may read of the headers that say who asks. */
-export function secretsIn(headers: Headers): string[] {
-  return Object.entries(headers)
+/**
+ * What no client may read of a request: its headers that say who asks, and the secrets of its
+ * target's settings, as they are and as they stand in an address.
+ */
+export function secretsIn(headers: Headers, of_settings: readonly string[]): string[] {
+  const of_headers = Object.entries(headers)
     .filter(([name]) => /authorization|key|token/.test(name))
-    .map(([, value]) => value.replace(/^Bearer /, ''))
-    .filter(({ length }) => length >= SECRET_CHARACTERS);
+    .map(([, value]) => value);
+  return [...of_headers, ...of_settings]
+    .map((value) => value.replace(/^Bearer /i, ''))
+    .filter(({ length }) => length >= SECRET_CHARACTERS)
+    .flatMap((value) => [...new Set([value, encodeURIComponent(value)])]);
 }

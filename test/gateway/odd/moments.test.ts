@@ -106,3 +106,17 @@ test.each([
     expect(answer.text).not.toMatch(/verified|organization\/general/);
   }
 });
+
+test.each([
+  'This request requires more credits, or fewer max_tokens. You requested up to 60000 tokens, but can only afford 9876. To increase, visit https://openrouter.ai/settings/credits',
+  'Prompt tokens limit exceeded: 230799 > 91442. To increase, visit https://openrouter.ai/settings',
+])('one tenant’s request that the account cannot afford shuts nothing: %s', async (message) => {
+  for (let asked = 0; asked < 4; asked += 1) {
+    play({ error: { message, code: 402, metadata: { provider_name: null } } }, 402);
+    const body = { model: 'o4-mini', input: 'Hello', max_output_tokens: 60_000 };
+    const { status, text } = await post(`${url}/v1/responses`, key, body);
+    expect(scripted.arrived).toHaveLength(1);
+    expect([status, text]).toEqual([400, expect.stringContaining('of this size')]);
+    expect(text).not.toMatch(/openrouter|afford/);
+  }
+});

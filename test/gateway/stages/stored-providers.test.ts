@@ -132,8 +132,16 @@ test.each([
   ['cached_content', { extra_body: { google: { cached_content: 'cachedContents/c' } } }],
   ['cachedContent', { extra_body: { google: { cachedContent: 'cachedContents/c' } } }],
   ['cachedContent', { cachedContent: 'cachedContents/c' }],
+  [
+    'url',
+    {
+      messages: [
+        { role: 'user', content: [{ type: 'image_url', image_url: { url: 'gs://bucket/a.png' } }] },
+      ],
+    },
+  ],
 ])(
-  "a cache that is nobody's here (%s) reaches no provider, unless ids pass",
+  "a thing that is nobody's here (%s) reaches no provider, unless ids pass",
   async (param, more) => {
     const answer = { choices: [{ index: 0, message: { content: 'Hi' }, finish_reason: 'stop' }] };
     const usage = { prompt_tokens: 500_000, completion_tokens: 2, total_tokens: 500_002 };
