@@ -28,7 +28,7 @@ const usage = `Usage:
   prices import [--from genai-prices|FILE|https address]... [--targets gateway.yaml]... [--provider openai[=seller]]... [--all]
                 [--factor provider=1.1]... [--out prices-plan.json]    proposes, and changes nothing
   prices diff PLAN                                                     what the plan would change by now
-  prices apply PLAN [--yes] [--take provider/model]... [--free provider/model]... [--skip-asking]
+  prices apply PLAN [--yes] [--take provider/model]... [--free provider/model]... [--skip-asking|--take-asking]
   prices undo IMPORT                                                   "prices list" shows imports
   prices check [--from ...]... [--targets gateway.yaml]... [--days 1]  exits 1 if something is to be mended, or what is served is not known`;
 
@@ -38,7 +38,7 @@ const options = {
   ...{ from: many, targets: many, provider: many, factor: many, take: many, free: many },
   ...{ out: { type: 'string', default: 'prices-plan.json' } as const },
   ...{ days: { type: 'string', default: String(COST_DAYS) } as const },
-  ...{ all: flag, yes: flag, 'skip-asking': flag },
+  ...{ all: flag, yes: flag, 'skip-asking': flag, 'take-asking': flag },
 };
 
 /** `npm run admin -- prices …`: returns the exit code. */
@@ -168,13 +168,15 @@ async function apply(db: Db, file: string, values: Values, print: Print): Promis
   const plan = readPlan(file);
   const found = await diff(db, plan);
   for (const line of diffLines(found)) print(line);
-  const take = [...(values.take ?? [])];
-  let skip_asking = values['skip-asking'] === true;
+  const asking = found.rows.filter(({ group }) => group === 'asks');
+  const priced = asking.filter(({ is_empty }) => !is_empty).map(nameOf);
+  const take = [...(values.take ?? []), ...(values['take-asking'] ? priced : [])];
+  let skip_asking = values['skip-asking'] === true || values['take-asking'] === true;
   const free = [...(values.free ?? [])];
   let chosen = plan;
   if (values.yes !== true) {
     if (!process.stdin.isTTY) throw new ConfigError('Without a terminal, say --yes.');
-    const said = await ask(found, new Set([...take, ...free]));
+    const said = await ask(found, new Set([...take, ...free]), skip_asking);
     take.push(...said.take);
     free.push(...said.free);
     const left = new Set(said.left);
@@ -193,8 +195,7 @@ async function apply(db: Db, file: string, values: Values, print: Print): Promis
   });
   print(`${made.id}: ${made.prices} prices. The way back: npm run admin -- prices undo ${made.id}`);
   const said = new Set([...take, ...free]);
-  const asking = found.rows.filter(({ group }) => group === 'asks').map(nameOf);
-  const left = asking.filter((name) => !said.has(name));
+  const left = asking.map(nameOf).filter((name) => !said.has(name));
   if (left.length > 0)
     print(
       `Left as they are, since each asks for a yes of its own (--take provider/model): ${left.join(', ')}`,
@@ -220,8 +221,12 @@ interface Said {
   count: number;
 }
 
-/** A yes for each group, and for each row that asks or that a person set. */
-async function ask({ rows }: Diff, named: ReadonlySet<string>): Promise<Said> {
+/** A yes for each group, and for each row that asks, unless those are left, or that a person set. */
+async function ask(
+  { rows }: Diff,
+  named: ReadonlySet<string>,
+  skip_asking: boolean,
+): Promise<Said> {
   const in_group = (group: string) =>
     rows.filter((row) => row.group === group && !named.has(nameOf(row)));
   const said: Said = { take: [], free: [], left: [], count: 0 };
@@ -231,7 +236,7 @@ async function ask({ rows }: Diff, named: ReadonlySet<string>): Promise<Said> {
     if (await isYes(`Take ${own.length} ${group} prices?`)) said.count += own.length;
     else said.left.push(...own.map(nameOf));
   }
-  for (const row of in_group('asks')) {
+  for (const row of skip_asking ? [] : in_group('asks')) {
     const name = nameOf(row);
     if (row.may_be_free && (await isYes(`${name}: no amount is listed. Does it cost nothing?`)))
       said.free.push(name);

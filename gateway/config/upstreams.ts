@@ -101,12 +101,13 @@ export function missingKeys({ providers, mcp }: UpstreamSections): string[] {
 
 function unsetIn(row: TargetSettings, at: number): string[] {
   return variablesOf(row).flatMap(({ at: part, variable }) =>
-    namedVariable(variable) ? [] : [notSet(`providers.targets[${at}].${part}`, variable)],
+    troubleIn(`providers.targets[${at}].${part}`, variable),
   );
 }
 
 function unreadableIn(row: TargetSettings, at: number): string[] {
   const way = wayOf(row);
+  if (way.form === 'google') return unreadableAccount(way.google.credentials_file_env, at);
   if (way.form !== 'key' || way.file === undefined) return [];
   const path = `providers.targets[${at}].auth.key_file: the file ${way.file}`;
   try {
@@ -119,12 +120,37 @@ function unreadableIn(row: TargetSettings, at: number): string[] {
   }
 }
 
+/** A service account's file, as far as it can be read: what is in it is looked at with each token. */
+function unreadableAccount(variable: string | undefined, at: number): string[] {
+  const file = variable === undefined ? undefined : namedVariable(variable);
+  if (!file) return [];
+  const path = `providers.targets[${at}].auth.google.credentials_file_env: the file ${file}`;
+  try {
+    if (!statSync(file).isFile()) return [`${path} is no file.`];
+    JSON.parse(readFileSync(file, 'utf8'));
+    return [];
+  } catch (error) {
+    // Its own words would repeat a part of the file.
+    const is_text = error instanceof SyntaxError;
+    return [
+      `${path} ${is_text ? 'is no JSON: give the file that Google made' : 'cannot be read'}.`,
+    ];
+  }
+}
+
 function missingIn(section: string, servers: readonly Keyed[]): string[] {
-  return servers.flatMap((server, at) =>
-    server.api_key_env === undefined || serverKey(server)
-      ? []
-      : [notSet(`${section}[${at}].api_key_env`, server.api_key_env)],
+  return servers.flatMap(({ api_key_env }, at) =>
+    api_key_env === undefined ? [] : troubleIn(`${section}[${at}].api_key_env`, api_key_env),
   );
+}
+
+/** What is wrong with the value of a variable: it is not there, or has more than one line. */
+function troubleIn(path: string, variable: string): string[] {
+  const value = namedVariable(variable);
+  if (!value) return [notSet(path, variable)];
+  return /\p{Cc}/u.test(value)
+    ? [`${path}: the value of ${variable} has a line break or another control character in it.`]
+    : [];
 }
 
 /**

@@ -173,6 +173,14 @@ test('what asks and got no yes is named in the last line', async () => {
   expect(last.split(': ')).toEqual([expect.stringContaining('--take'), left.join(', ')]);
 });
 
+test('one yes takes all that ask, but for what has no amount', async () => {
+  const out = path.join(dir, 'plan.json');
+  await terminal('import', '--provider', 'openai', '--out', out);
+  const { text } = await terminal('apply', out, '--yes', '--take-asking');
+  expect(text.split('\n').at(-1)).toMatch(/: openai\/moderation$/);
+  expect(await priceOf('openai', 'gpt-image-1')).toMatchObject({ source: 'import' });
+});
+
 test('a terminal proposes, shows, applies, lists, checks and undoes', async () => {
   const targets = fileOf('gateway.yaml', {
     providers: {

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
-import { GoogleAuth } from 'google-auth-library';
+import { Compute, GoogleAuth } from 'google-auth-library';
 import { ambientAuth, namedVariable } from '../../../runtime/config';
 import { fetchThrough } from '../../../runtime/outgoing';
 import type { GoogleAuth as Settings } from '../../config/auth';
@@ -17,14 +17,24 @@ const token_hosts = /^https:\/\/(?:oauth2|sts|iamcredentials)\.googleapis\.com$/
 export async function googleToken(auth: Settings, scope: string): Promise<Lasting<string>> {
   const file = fileOf(auth);
   const credentials = file === undefined ? undefined : checked(read(file), file);
-  if (credentials === undefined) refuseMetadata();
-  const client = await new GoogleAuth({
-    scopes: [scope],
-    ...(credentials === undefined ? {} : { credentials, ...ownNetwork(credentials) }),
-  }).getClient();
+  const client =
+    credentials === undefined
+      ? machine(scope)
+      : await new GoogleAuth({
+          ...{ scopes: [scope], credentials, ...ownNetwork(credentials) },
+        }).getClient();
   const { token } = await client.getAccessToken();
   if (!token) throw new Error('Google gave no token.');
   return { value: token, expires_at: client.credentials.expiry_date ?? undefined };
+}
+
+/**
+ * The identity of the machine. The package would ask once whether there is one, and believe that
+ * answer for as long as the process lives.
+ */
+function machine(scope: string): Compute {
+  refuseMetadata();
+  return new Compute({ scopes: [scope] });
 }
 
 /**
@@ -83,8 +93,9 @@ function read(file: string): string | undefined {
 /** A credential that runs no program, asks no address of anybody's, and trusts Google alone. */
 function checked(text: string | undefined, file: string): Record<string, unknown> {
   let given: unknown;
+  if (text === undefined) throw new Error(`The file ${file} of a credential cannot be read.`);
   try {
-    given = JSON.parse(text ?? '');
+    given = JSON.parse(text);
   } catch {
     // Its own words would repeat a part of the file.
   }

@@ -10,10 +10,14 @@ interface Options {
   ahead_ms?: number;
   /** How long one renewal may take. */
   limit_ms?: number;
-  /** Behind the words for one that takes longer: what to do. */
+  /** Behind the words for one that takes longer, or finds nobody: what to do. */
   silence?: string;
   now?: () => number;
 }
+
+// Nobody was there to ask: in the words of Node and of the packages of Google, AWS and Entra.
+const nobody =
+  /timeout|timed out|aborted|metadata|\bE(?:CONN|NOTFOUND|HOST|NET|AI_AGAIN)|fetch failed|could not load/i;
 
 const AHEAD_MS = 300_000;
 const LIMIT_MS = 10_000;
@@ -84,6 +88,10 @@ export class Renewal<Value> {
     try {
       this.held = await Promise.race([this.fetch(), late]);
       return this.held.value;
+    } catch (error) {
+      const { name, message } = error as Error;
+      if (silence === '' || message === words || !nobody.test(`${name} ${message}`)) throw error;
+      throw new Error(`${message}.${silence}`, { cause: error });
     } finally {
       clearTimeout(timer);
     }

@@ -80,6 +80,18 @@ test('who never answers is not waited for', async () => {
   await expect(held.current()).rejects.toThrow('No credential came within 5 ms.');
 });
 
+test.each([
+  ['connect ECONNREFUSED 169.254.169.254:80', 'connect ECONNREFUSED 169.254.169.254:80. Do this.'],
+  ['The request is refused: no such role', 'The request is refused: no such role'],
+])('what to do stands behind words for nobody to ask, and no others: %s', async (said, words) => {
+  const fail = async () => {
+    throw new Error(said);
+  };
+  await expect(new Renewal(fail, { silence: 'Do this.' }).current()).rejects.toThrow(
+    expect.objectContaining({ message: words }),
+  );
+});
+
 test('a key in a file is read again once it has changed', () => {
   const file = path.join(folder(), 'key');
   writeFileSync(file, 'sk-one\n');

@@ -1,3 +1,6 @@
+import { createServer } from 'node:http';
+import { googleToken } from '../../../gateway/upstreams/credentials/google';
+import { listen } from '../../../runtime/listen';
 import { ask, openSold, openTold, options, origin, targets, visits } from './sold';
 
 // The identity of a machine of Azure, as the machine's own service tells it.
@@ -65,4 +68,34 @@ test('a machine that tells nothing is the failure of its target, and the log has
   expect(text).not.toMatch(/[Ii]dentity|imds/);
   expect(told[0]?.[1]).toBe('there is no credential for a provider');
   expect(JSON.stringify(told)).not.toContain('machine-secret');
+});
+
+test('a machine of Google that was slow to say who it is says so at the next call', async () => {
+  let is_silent = true;
+  const asked: string[] = [];
+  const metadata = createServer(({ url = '' }, res) => {
+    asked.push(url);
+    if (is_silent) return void res.destroy();
+    res.writeHead(200, { 'content-type': 'application/json', 'metadata-flavor': 'Google' });
+    res.end(
+      JSON.stringify({ access_token: 'ya29.machine', expires_in: 3_600, token_type: 'Bearer' }),
+    );
+  });
+  const host = `127.0.0.1:${await listen(metadata, 0)}`;
+  Object.assign(process.env, {
+    GATEWAY_AMBIENT_AUTH: 'google',
+    GATEWAY_AMBIENT_ORIGINS: `http://${host}`,
+    GCE_METADATA_HOST: host,
+    CLOUDSDK_CONFIG: '/nowhere',
+  });
+  const scope = 'https://www.googleapis.com/auth/cloud-platform';
+  try {
+    await expect(googleToken({}, scope)).rejects.toThrow();
+    is_silent = false;
+    expect((await googleToken({}, scope)).value).toBe('ya29.machine');
+    expect(asked.at(-1)).toContain('/service-accounts/default/token');
+  } finally {
+    delete process.env.GCE_METADATA_HOST;
+    metadata.close();
+  }
 });
