@@ -2,6 +2,7 @@ import { ApplicationFailure } from '@temporalio/common';
 import { AppError } from '../domain/errors';
 import * as events from '../domain/events';
 import { keepPartitions } from '../domain/exports/kept-events';
+import * as configs from '../domain/gateways/configs';
 import * as fleet from '../domain/gateways/fleet';
 import * as rollouts from '../domain/gateways/rollouts';
 import { audit } from '../domain/ledger/audit';
@@ -18,7 +19,7 @@ import * as refunds from '../domain/payments/refunds';
 import * as paymentSteps from '../domain/payments/steps';
 import * as groupGrants from '../domain/people/group-grants';
 import { check } from '../domain/prices/check';
-import { servedByGateways } from '../domain/prices/factors';
+import { servedByVersions } from '../domain/prices/factors';
 import { isFault } from '../domain/prices/told-costs';
 import type { Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
@@ -229,7 +230,11 @@ function upkeepActivities(db: Db) {
 }
 
 async function checkPrices(db: Db) {
-  const found = await check(db, [await builtInCatalog()], await servedByGateways(db));
+  const found = await check(
+    db,
+    [await builtInCatalog()],
+    await servedByVersions(db, await configs.assigned(db)),
+  );
   const off = found.told_costs.filter(isFault).slice(0, PRICES_SHOWN_MAX);
   const shown = {
     unpriced: found.unpriced.slice(0, PRICES_SHOWN_MAX),

@@ -5,11 +5,12 @@ import { parse } from 'yaml';
 import type { ZodError } from 'zod';
 import { actAs } from '../domain/audit-events';
 import { isAppError } from '../domain/errors';
+import * as configs from '../domain/gateways/configs';
 import { CatalogError } from '../domain/prices/catalogs/read';
 import { check } from '../domain/prices/check';
 import { decimalText } from '../domain/prices/decimals';
 import { type Diff, diff } from '../domain/prices/diff';
-import { servedByGateways, servedIn } from '../domain/prices/factors';
+import { servedByVersions, servedIn } from '../domain/prices/factors';
 import * as imports from '../domain/prices/imports';
 import { makePlan, nameOf, type Plan, type WholeSeller } from '../domain/prices/plan';
 import { seller_names, sellerOf } from '../domain/prices/sellers';
@@ -106,7 +107,7 @@ function catalogsOf({ from = ['genai-prices'] }: Values) {
 
 /** What the named configurations serve, else the one that gateways take from the control plane. */
 async function servedOf(db: Db, { targets }: Values): Promise<ServedModels> {
-  if (targets === undefined) return servedByGateways(db);
+  if (targets === undefined) return servedByVersions(db, await configs.assigned(db));
   return servedIn(db, ...targets.map((file) => parse(textOf(file))));
 }
 
@@ -221,7 +222,7 @@ interface Said {
   count: number;
 }
 
-/** A yes for each group, and for each row that asks, unless those are left, or that a person set. */
+/** A yes for each group, each row that asks unless those are left, and each that a person set. */
 async function ask(
   { rows }: Diff,
   named: ReadonlySet<string>,

@@ -1,4 +1,5 @@
 import type { Context } from 'koa';
+import type { Figures } from '../domain/ledger/price-lists';
 import { decimalText, shifted, times } from '../domain/prices/decimals';
 import type { Gateway } from './call/call';
 import type { ControlPlane, Price } from './control-plane/client';
@@ -139,14 +140,31 @@ function pricingOf(
   { factor, request_factor }: Share,
 ): object {
   const each = (amount: number | null) => charged(amount, factor);
+  // Of what is charged by the minute, by sound or by pictures alone, text of 0 says nothing.
+  const text = (amount: number) => (amount === 0 && hasOther(price) ? null : amount);
   return present({
-    prompt: perToken(each(price.input_per_1m)),
-    completion: perToken(each(price.output_per_1m)),
+    prompt: perToken(each(text(price.input_per_1m))),
+    completion: perToken(each(text(price.output_per_1m))),
+    audio: perToken(each(price.audio_input_per_1m)),
+    audio_output: perToken(each(price.audio_output_per_1m)),
+    image: perToken(each(price.image_input_per_1m)),
+    image_output: perToken(each(price.image_output_per_1m)),
+    minute: each(price.per_minute),
+    character: perToken(each(price.per_1m_characters)),
+    page: each(price.per_page),
     input_cache_read: perToken(each(price.cached_input_per_1m)),
     input_cache_write: perToken(each(price.cache_write_per_1m)),
     request: charged(price.per_request, request_factor),
     web_search: each(price.per_web_search ?? price.per_tool_call),
   });
+}
+
+function hasOther(price: Figures): boolean {
+  const of_sides = [
+    ...[price.audio_input_per_1m, price.audio_output_per_1m, price.image_input_per_1m],
+    ...[price.image_output_per_1m, price.per_minute, price.per_1m_characters, price.per_page],
+  ];
+  return of_sides.some((amount) => amount !== null && amount > 0);
 }
 
 const PER_MILLION = 6;

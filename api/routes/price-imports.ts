@@ -1,8 +1,9 @@
 import { z } from 'zod';
 import { AppError } from '../../domain/errors';
+import * as configs from '../../domain/gateways/configs';
 import { check } from '../../domain/prices/check';
 import { diff } from '../../domain/prices/diff';
-import { servedByGateways } from '../../domain/prices/factors';
+import { servedByVersions } from '../../domain/prices/factors';
 import * as imports from '../../domain/prices/imports';
 import { makePlan, type Plan } from '../../domain/prices/plan';
 import { seller_names, sellerOf } from '../../domain/prices/sellers';
@@ -112,7 +113,7 @@ export const priceImportRoutes = [
 ];
 
 async function plan({ db }: Ctx, { providers }: z.infer<typeof asked>) {
-  const { served, factors } = await servedByGateways(db);
+  const { served, factors } = await servedByVersions(db, await configs.assigned(db));
   const wanted =
     providers === undefined
       ? { served, whole: [] }
@@ -150,5 +151,10 @@ function giveBack({ db, principal }: Ctx, input: z.infer<typeof one>) {
 }
 
 async function compareAll({ db }: Ctx, { days }: z.infer<typeof checked>) {
-  return check(db, [await builtInCatalog()], await servedByGateways(db), days);
+  return check(
+    db,
+    [await builtInCatalog()],
+    await servedByVersions(db, await configs.assigned(db)),
+    days,
+  );
 }

@@ -1,4 +1,3 @@
-import * as configs from '../gateways/configs';
 import { type Db, many } from '../sql';
 import { type ServedModels, servedBy } from './served';
 import { presentPrices } from './stored';
@@ -23,13 +22,15 @@ export async function servedIn(db: Db, ...configs: readonly unknown[]): Promise<
 }
 
 /**
- * The models of the configurations that gateways take from the control plane; none if they run
- * their own files. Of two factors of one provider the newest version's counts: a rollout brings it
- * to the rest.
+ * The models of several versions of a configuration, the newest first. Of two factors of one
+ * provider the newest version's counts: a rollout brings it to the rest.
  */
-export async function servedByGateways(db: Db): Promise<ServedModels> {
+export async function servedByVersions(
+  db: Db,
+  versions: readonly unknown[],
+): Promise<ServedModels> {
   const found: ServedModels = { served: [], factors: {} };
-  for (const config of (await configs.assigned(db)).reverse()) {
+  for (const config of versions.toReversed()) {
     const { served, factors } = await servedIn(db, config);
     found.served.push(...served);
     Object.assign(found.factors, factors);

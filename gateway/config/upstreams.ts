@@ -120,7 +120,7 @@ function unreadableIn(row: TargetSettings, at: number): string[] {
   }
 }
 
-/** A service account's file, as far as it can be read: what is in it is looked at with each token. */
+/** A service account's file, as far as it can be read; a token looks at what is in it. */
 function unreadableAccount(variable: string | undefined, at: number): string[] {
   const file = variable === undefined ? undefined : namedVariable(variable);
   if (!file) return [];

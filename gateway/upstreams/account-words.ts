@@ -89,7 +89,7 @@ const of_quota = /^you exceeded your current quota\b/i;
 /**
  * Undefined unless a message speaks of this gateway's account, but of one option of the request or
  * of the next seconds only: what others ask, or what is asked later, is served. `retold` names no
- * account, and `status` in the place of a status that would speak of the client's money; `waits` says
+ * account, and `status` in the place of one that would speak of the client's money; `waits` says
  * that the provider tells when to ask again.
  */
 export function aboutMoment(

@@ -2,13 +2,13 @@ import OpenAI from 'openai';
 import * as pricing from '../../domain/ledger/pricing';
 import { many } from '../../domain/sql';
 import { gatewayKey, openWorld, type TestGateway, type World } from '../support/gateway';
-import { makeOrg, makeOwnKey } from '../support/ledger';
+import { makeOrg, makeOwnKey, makePrice } from '../support/ledger';
 import { until } from '../support/until';
 
 let world: World;
 let gateway: TestGateway;
 let key: string;
-let settings: { providers: object; model_groups: object };
+let settings: { providers: { targets: object[] }; model_groups: object };
 
 beforeAll(async () => {
   world = await openWorld();
@@ -101,6 +101,26 @@ test("Anthropic's clients are told under its own names; OpenAI's SDK reads on", 
   const ids: string[] = [];
   for await (const { id } of client.models.list()) ids.push(id);
   expect(ids).toEqual(['m', 'unpriced', 'best']);
+});
+
+test.each<[string, object, object]>([
+  ['by the minute', { per_minute: 0.006 }, { minute: '0.006' }],
+  ['by the letter', { per_1m_characters: 15 }, { character: '0.000015' }],
+  [
+    'by sound',
+    { input_per_1m: 0.6, audio_output_per_1m: 12 },
+    { prompt: '0.0000006', audio_output: '0.000012' },
+  ],
+  ['nothing', { free: true }, { prompt: '0', completion: '0' }],
+])('what is charged %s tells no text of 0 beside it', async (name, more, told) => {
+  const provider = name.replaceAll(' ', '-');
+  const tiers = null;
+  await makePrice(world.api.db, { ...pricing.blankPrice, tiers, provider, model: 'm', ...more });
+  const [target] = settings.providers.targets as [object];
+  const targets = [{ ...target, id: 'x', provider, models: ['m'] }];
+  const { url } = await world.openGateway({ settings: { providers: { targets } } });
+  expect((await listed({}, url))[0]).toMatchObject({ id: 'm', pricing: told });
+  expect(Object.keys((await listed({}, url))[0]?.pricing ?? {})).toEqual(Object.keys(told));
 });
 
 test('health names what is served and has no price', async () => {

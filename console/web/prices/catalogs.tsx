@@ -4,13 +4,13 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { type Answer, call } from '../api/client';
 import { reading } from '../api/queries';
+import { refreshPrices } from '../api/refresh-prices';
 import { State } from '../parts/badge';
 import { DataTable } from '../parts/data-table';
 import { FormModal } from '../parts/form-modal';
 import { Empty, Failure, LoadingRows } from '../parts/states';
 import { Time } from '../parts/time';
 import { Groups, nameOf, type Proposal, takenOf } from './proposal';
-import { refreshPrices } from './refresh';
 
 const sellers = [
   ...['openai', 'anthropic', 'gemini', 'mistral', 'azure', 'bedrock', 'vertex', 'xai', 'deepseek'],

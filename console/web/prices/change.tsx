@@ -2,12 +2,12 @@ import { Accordion, Alert, Button, SimpleGrid, Switch, Text, TextInput } from '@
 import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { type Answer, type Body, call } from '../api/client';
+import { refreshPrices } from '../api/refresh-prices';
 import { typedNumber, typedText } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
 import { Money } from '../parts/money';
 import { wordsOf } from '../session/sign-in-forms';
-import { refreshPrices } from './refresh';
 import { type Amount, amounts, isNeeded, names, type Price } from './words';
 
 type Preview = Answer<'POST /api/admin/prices/preview'>;

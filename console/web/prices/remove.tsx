@@ -2,8 +2,8 @@ import { Text, TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
+import { refreshPrices } from '../api/refresh-prices';
 import { FormModal } from '../parts/form-modal';
-import { refreshPrices } from './refresh';
 import type { Price } from './words';
 
 /** Takes a planned version back, or deletes a price, whose model's calls are refused then. */

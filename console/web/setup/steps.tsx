@@ -3,12 +3,12 @@ import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
 import { call, send, showNext } from '../api/client';
 import { queries, reading, refresh } from '../api/queries';
+import { refreshPrices } from '../api/refresh-prices';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { State } from '../parts/badge';
 import { AppLink } from '../parts/link';
 import { Money } from '../parts/money';
-import { refreshPrices } from '../prices/refresh';
 import { useMe } from '../session/me';
 import { type Step, StepForm } from './step-form';
 

@@ -3,7 +3,7 @@ import * as configs from '../../../domain/gateways/configs';
 import { act, create } from '../../../domain/gateways/rollout-changes';
 import { step } from '../../../domain/gateways/rollout-steps';
 import { get } from '../../../domain/gateways/rollouts';
-import { servedByGateways } from '../../../domain/prices/factors';
+import { servedByVersions } from '../../../domain/prices/factors';
 import type { Db } from '../../../domain/sql';
 import { reportGateway } from '../../api/gateways/making';
 import { openTestDatabase } from '../../support/database';
@@ -51,7 +51,7 @@ async function complete(id: string, group: string): Promise<void> {
 }
 
 async function seen() {
-  const { served, factors } = await servedByGateways(db);
+  const { served, factors } = await servedByVersions(db, await configs.assigned(db));
   return { models: served.map(({ model }) => model).sort(), factor: factors.openai };
 }
 

@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Text, Title } from '@mantine/core';
+import { Button, Group, Text, Title } from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -8,6 +8,7 @@ import { ChangesDialog } from '../../operations/changes';
 import { inForce } from '../../operations/configuration-text';
 import { BackToFiles, NewVersion } from '../../operations/new-version';
 import { OnlyOperators } from '../../operations/only-operators';
+import { RefusedVersion } from '../../operations/refused-version';
 import { RollOut, Rollouts } from '../../operations/rollouts';
 import type { Version } from '../../operations/words';
 import { State } from '../../parts/badge';
@@ -71,9 +72,6 @@ function Inside() {
   const base = current && newest && fleet && inForce(current, fleet.gateways, newest.versions);
   const [seen, setSeen] = useState<Version>();
   const [rolled, setRolled] = useState<Version>();
-  const refusing = (current?.gateways ?? []).filter(
-    ({ refused_version }) => refused_version !== null && refused_version === current?.version,
-  );
   const turn = (next: number) => set({ page: next === 1 ? undefined : String(next) });
   return (
     <Page
@@ -98,15 +96,7 @@ function Inside() {
         </>
       }
     >
-      {refusing.length > 0 && (
-        <Alert color="red" role="status" title={`Version ${current?.version} is refused`}>
-          {refusing.map(({ id, host, error }) => (
-            <Text key={id}>
-              {host}: {error ?? 'no reason was given'}
-            </Text>
-          ))}
-        </Alert>
-      )}
+      <RefusedVersion />
       <Title order={2} size="h4">
         Rollouts
       </Title>

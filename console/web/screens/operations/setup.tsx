@@ -1,6 +1,7 @@
 import { Stepper } from '@mantine/core';
 import { text, useFilters } from '../../fields/filters';
 import { OnlyOperators } from '../../operations/only-operators';
+import { RefusedVersion } from '../../operations/refused-version';
 import { Page } from '../../parts/page';
 import { useMe } from '../../session/me';
 import { CallStep } from '../../setup/call-step';
@@ -26,6 +27,7 @@ function Inside() {
   const next = () => go(Math.min(4, active + 1));
   return (
     <Page title="Set up" about="From nothing to a call that is paid.">
+      <RefusedVersion />
       <Stepper active={active} onStepClick={go} size="sm" aria-label={`Step ${active + 1} of 5`}>
         <Stepper.Step label="Organization">
           <OrganizationStep onDone={() => go(1)} />
