@@ -107,7 +107,6 @@ function unsetIn(row: TargetSettings, at: number): string[] {
 
 function unreadableIn(row: TargetSettings, at: number): string[] {
   const way = wayOf(row);
-  if (way.form === 'google') return unreadableAccount(way.google.credentials_file_env, at);
   if (way.form !== 'key' || way.file === undefined) return [];
   const path = `providers.targets[${at}].auth.key_file: the file ${way.file}`;
   try {
@@ -117,24 +116,6 @@ function unreadableIn(row: TargetSettings, at: number): string[] {
     return key === undefined ? [`${path} holds no key: write the key alone, in one line.`] : [];
   } catch {
     return [`${path} cannot be read.`];
-  }
-}
-
-/** A service account's file, as far as it can be read; a token looks at what is in it. */
-function unreadableAccount(variable: string | undefined, at: number): string[] {
-  const file = variable === undefined ? undefined : namedVariable(variable);
-  if (!file) return [];
-  const path = `providers.targets[${at}].auth.google.credentials_file_env: the file ${file}`;
-  try {
-    if (!statSync(file).isFile()) return [`${path} is no file.`];
-    JSON.parse(readFileSync(file, 'utf8'));
-    return [];
-  } catch (error) {
-    // Its own words would repeat a part of the file.
-    const is_text = error instanceof SyntaxError;
-    return [
-      `${path} ${is_text ? 'is no JSON: give the file that Google made' : 'cannot be read'}.`,
-    ];
   }
 }
 

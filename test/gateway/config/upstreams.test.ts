@@ -1,6 +1,3 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { parseSettings } from '../../../gateway/config/settings';
 
 beforeAll(() => {
@@ -53,22 +50,6 @@ test('a key in more than one line is told with its variable', () => {
   const server = { name: 'c', url: 'http://127.0.0.1/mcp', api_key_env: 'TEST_BROKEN' };
   expect(() => parse([target], { mcp: { servers: [server] } })).toThrow(
     'mcp.servers[0].api_key_env: ',
-  );
-});
-
-test.each([
-  [undefined, 'cannot be read'],
-  ['', 'is no JSON'],
-  ['{', 'is no JSON'],
-])('a service account whose file holds %j is told as it is loaded', (content, words) => {
-  const file = path.join(mkdtempSync(path.join(tmpdir(), 'svc-account-')), 'account.json');
-  if (content !== undefined) writeFileSync(file, content);
-  process.env.TEST_ACCOUNT = file;
-  const { api_key_env: _, provider: _p, base_url: _b, ...rest } = target;
-  const place = { kind: 'vertex', project: 'acme-1', location: 'global' };
-  const auth = { google: { credentials_file_env: 'TEST_ACCOUNT' } };
-  expect(() => parse([{ ...rest, ...place, auth }])).toThrow(
-    new RegExp(`auth\\.google\\.credentials_file_env: the file ${file} ${words}`),
   );
 });
 
