@@ -2,6 +2,7 @@ import { type Body, isObject, listOf } from '../wire/values';
 import {
   type Asked,
   addTools,
+  cacheLifeIn,
   chatTools,
   checked,
   type Demand,
@@ -129,6 +130,8 @@ export function demandReader(members: Members): (body: Body) => Demand {
       demand ??= { needs: [], units: {}, untold: {} };
       rule(value, demand, name, body);
     }
-    return demand ?? nothing_asked;
+    const cache_life = cacheLifeIn(body);
+    const asked = demand ?? nothing_asked;
+    return cache_life === undefined ? asked : { ...asked, cache_life };
   };
 }

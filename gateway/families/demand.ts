@@ -20,7 +20,12 @@ export interface Demand {
   searches_max?: number;
   service_tier?: string | undefined;
   region?: string;
+  /** How long the caches are to hold that it marks. */
+  cache_life?: CacheLife | undefined;
 }
+
+/** How long a cache holds, as prices of what is written to it know it. */
+export type CacheLife = '5m' | '1h';
 
 export interface Need {
   param: string;
@@ -143,6 +148,26 @@ export const modalities: Rule = (value, demand, param, body) => {
   }
   if (value.includes('video')) need(demand, param, 'video_output_per_1m');
 };
+
+/**
+ * The longest life of the caches that a request marks, wherever a mark stands. One that no price
+ * knows counts as the longest.
+ */
+export function cacheLifeIn(value: unknown): CacheLife | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  let life: CacheLife | undefined;
+  for (const [name, member] of Object.entries(value)) {
+    const found = name === 'cache_control' ? lifeOf(member) : cacheLifeIn(member);
+    if (found === '1h') return found;
+    life ??= found;
+  }
+  return life;
+}
+
+function lifeOf(mark: unknown): CacheLife | undefined {
+  if (!isObject(mark)) return undefined;
+  return mark.ttl == null || mark.ttl === '5m' ? '5m' : '1h';
+}
 
 /** The types of tools that a wire knows; a function has no type on some. */
 type Tools = ReadonlyMap<string, Rule>;

@@ -110,7 +110,7 @@ export const messageReader: Reader = {
  */
 function messageUsage(value: unknown): Told | undefined {
   if (!isObject(value)) return undefined;
-  const used = { ...nothing_used, cache_write_1h_tokens: 0 };
+  const used = { ...nothing_used, cache_write_1h_tokens: 0, cache_write_untold_tokens: 0 };
   addShare(value, used);
   const rounds = listOf(value.iterations);
   const is_told = used.prompt_tokens + used.completion_tokens > 0;
@@ -127,13 +127,13 @@ function messageUsage(value: unknown): Told | undefined {
   });
 }
 
-function addShare(share: Body, used: Usage & { cache_write_1h_tokens: number }): void {
+type Written = 'cache_write_1h_tokens' | 'cache_write_untold_tokens';
+
+function addShare(share: Body, used: Usage & Record<Written, number>): void {
   const split = isObject(share.cache_creation) ? share.cache_creation : {};
   const written_1h = countOf(split.ephemeral_1h_input_tokens);
-  const written = Math.max(
-    countOf(share.cache_creation_input_tokens),
-    countOf(split.ephemeral_5m_input_tokens) + written_1h,
-  );
+  const by_life = countOf(split.ephemeral_5m_input_tokens) + written_1h;
+  const written = Math.max(countOf(share.cache_creation_input_tokens), by_life);
   const read = countOf(share.cache_read_input_tokens);
   // Some that speak this wire keep the names of the other one.
   const input = countOf(share.input_tokens) || countOf(share.prompt_tokens);
@@ -142,6 +142,7 @@ function addShare(share: Body, used: Usage & { cache_write_1h_tokens: number }):
   used.cached_tokens += read;
   used.cache_write_tokens += written - written_1h;
   used.cache_write_1h_tokens += written_1h;
+  used.cache_write_untold_tokens += written - by_life;
 }
 
 function readEvent(event: Body, usage: Body, found: Measured): void {

@@ -74,6 +74,8 @@ export interface Told extends Usage {
   total_tokens?: number;
   /** How often the model spoke, each time up to the request's cap; once if absent. */
   rounds?: number;
+  /** Those of `cache_write_tokens` of which it does not say for how long they are kept. */
+  cache_write_untold_tokens?: number;
   /** Output that the cap does not count: what shortened a conversation. */
   uncapped_tokens?: number;
 }

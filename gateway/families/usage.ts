@@ -84,12 +84,14 @@ export function openaiUsage(value: unknown): Told | undefined {
   // Some count reasoning by another tokenizer than the output it is part of: the total decides.
   const has_total = told.total > 0 && prompt > 0;
   const thought = has_total || told.reasoning <= told.completion ? explained : told.reasoning;
+  const written = Math.max(0, told.written - told.written_1h);
   return withinTotals({
     prompt_tokens: prompt === 0 ? 0 : prompt + rest - explained,
     completion_tokens: told.completion + thought,
     cached_tokens: told.cached,
-    cache_write_tokens: Math.max(0, told.written - told.written_1h),
+    cache_write_tokens: written,
     cache_write_1h_tokens: told.written_1h,
+    cache_write_untold_tokens: told.written_1h > 0 ? 0 : written,
     reasoning_tokens: told.reasoning,
     audio_input_tokens: told.audio_in,
     audio_output_tokens: told.audio_out,
@@ -173,6 +175,8 @@ export function withinTotals(usage: Told): Told {
     within.cache_write_1h_tokens = Math.min(cache_write_1h_tokens, uncached);
     uncached -= within.cache_write_1h_tokens;
   }
+  const untold_tokens = Math.min(usage.cache_write_untold_tokens ?? 0, cache_write_tokens);
+  if (untold_tokens > 0) within.cache_write_untold_tokens = untold_tokens;
   if (usage.seconds) within.seconds = usage.seconds;
   if (usage.total_tokens) within.total_tokens = usage.total_tokens;
   if (usage.rounds && usage.rounds > 1) within.rounds = usage.rounds;

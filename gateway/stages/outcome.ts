@@ -36,20 +36,28 @@ export async function outcomeOf(
 ): Promise<Outcome> {
   noteAnswered(call, candidate, measured.model);
   noteCost(call, candidate, measured.cost_told);
-  const outcome = await tokensOf(call, candidate, measured, gave_up);
+  const heard = heardBy(candidate, call.demand);
+  const usage = measured.usage && byLife(measured.usage, heard);
+  const outcome = await tokensOf(call, candidate, { ...measured, usage }, gave_up);
   if (outcome === refused || outcome.usage === undefined) return outcome;
-  return { ...outcome, usage: withFees(outcome.usage, measured, heardBy(candidate, call.demand)) };
+  return { ...outcome, usage: withFees(outcome.usage, measured, heard) };
 }
 
-/** What a request asks for as its provider heard it: not of a tier that its kind leaves out. */
+/** What a request asks for as its provider heard it: not of what its kind leaves out. */
 function heardBy({ target }: Candidate, demand: Demand): Demand {
-  if (demand.service_tier === undefined || hearsTier(target)) return demand;
-  return { ...demand, service_tier: undefined };
+  const { service_tier, cache_life, ...asked } = demand;
+  if (service_tier === undefined && cache_life === undefined) return demand;
+  return {
+    ...asked,
+    service_tier: hears(target, 'service_tier') ? service_tier : undefined,
+    cache_life: hears(target, 'cache_control') ? cache_life : undefined,
+  };
 }
 
-/** False for a kind that leaves out which tier of service is asked for. */
-export function hearsTier({ wire }: Candidate['target']): boolean {
-  return wire.drop?.includes('service_tier') !== true;
+/** False for a kind that leaves out this member, at the top or wherever it stands. */
+export function hears({ wire }: Candidate['target'], member: string): boolean {
+  const { drop = [], drop_anywhere = [] } = wire;
+  return !drop.includes(member) && !drop_anywhere.includes(member);
 }
 
 async function tokensOf(
@@ -89,6 +97,17 @@ async function tokensOf(
     audio_output_tokens,
   };
   return { outcome, usage: spoken(call, counted, measured), usage_source: 'estimated' };
+}
+
+/** What was written to a cache is kept for as long as the answer says, else as was asked for. */
+function byLife(
+  { cache_write_untold_tokens: untold, ...told }: Told,
+  { cache_life }: Demand,
+): Told {
+  if (untold === undefined || cache_life !== '1h') return told;
+  const cache_write_tokens = told.cache_write_tokens - untold;
+  const cache_write_1h_tokens = (told.cache_write_1h_tokens ?? 0) + untold;
+  return { ...told, cache_write_tokens, cache_write_1h_tokens };
 }
 
 /** The usage as told; of a total of which nothing else was told, its shares. */

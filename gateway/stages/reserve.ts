@@ -18,7 +18,7 @@ import { serveBy } from './choose';
 import { emitCompleted } from './completed';
 import { costOf } from './cost';
 import { confirmKey, strangerIn } from './identify';
-import { completionCeiling, hearsTier } from './outcome';
+import { completionCeiling, hears } from './outcome';
 import { pay } from './pay';
 import { sessionRefusal, talkOf } from './policies';
 import { isUnknownId, keepTo, nameStored, unknownIn } from './stored';
@@ -186,7 +186,9 @@ function settle(call: Funded, price: PricedModel, tell?: (cost: Cost) => void): 
 
 /** The tier of service that is asked for, if somebody who may serve hears of it. */
 function tierOf({ demand, candidates }: Limited): string | undefined {
-  return candidates.some(({ target }) => hearsTier(target)) ? demand.service_tier : undefined;
+  return candidates.some(({ target }) => hears(target, 'service_tier'))
+    ? demand.service_tier
+    : undefined;
 }
 
 /** The usage that the reserve holds for. Its pictures stand in the completion, as in a usage. */

@@ -53,6 +53,7 @@ export function converseUsage(told: unknown): Told | undefined {
     cached_tokens,
     cache_write_tokens: written - cache_write_1h_tokens,
     cache_write_1h_tokens,
+    cache_write_untold_tokens: written - named,
     reasoning_tokens: 0,
     audio_input_tokens: 0,
     audio_output_tokens: 0,

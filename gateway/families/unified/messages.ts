@@ -3,7 +3,7 @@ import { itemsOf, membersOf } from '../../wire/scan';
 import { objectIn } from '../../wire/values';
 import { DEFAULT_MAX_COMPLETION_TOKENS } from '../caps';
 import { messageReader } from '../messages';
-import { isAnswer, type Measured, nothing_measured } from '../reader';
+import { isAnswer, type Measured, nothing_measured, type Told } from '../reader';
 import type { Translation, Translator } from '../translation';
 import { createTranslator, toCompletion } from './answer';
 import { now, tellUsage, translateWhole } from './completion';
@@ -43,16 +43,20 @@ function streamed(): Translator {
 /** An answer that is no message passes as it came: the reader behind it makes the best of it. */
 function whole(): Translator {
   const found: Measured = { ...nothing_measured };
+  let usage: Told | undefined;
   const translate = (bytes: Buffer) => {
     const text = bytes.toString('utf8');
     const message = objectIn(text);
     if (message === undefined) return bytes;
     messageReader.readAnswer(message, found);
     if (message.error != null || !isAnswer(found)) return bytes;
+    usage = found.usage;
     return Buffer.from(JSON.stringify(toCompletion(message, inputsIn(text), found, now())));
   };
   return translateWhole(translate, (measured) => {
     measured.seen = found.seen;
+    // A completion does not say of all that was written how long it is kept.
+    tellUsage(measured, usage, false);
   });
 }
 
