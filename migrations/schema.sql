@@ -1742,7 +1742,8 @@ create type reserve_item as (
   own_keys boolean,
   choices numeric,
   audio_input_tokens numeric,
-  audio_output_tokens numeric
+  audio_output_tokens numeric,
+  cache_life text
 );
 
 -- What a reserve may cost at most by today's prices: the dearest of the model and its fallbacks,
@@ -3115,7 +3116,8 @@ end $$;
 
 -- The usage that a reserve holds for at a price. Without a cap each choice is as long as the price
 -- and the organization allow. Pictures stand in the completion, as those of a usage do. Where sound
--- is cheaper than text it may be text after all.
+-- is cheaper than text it may be text after all. All other input may be written to a cache that is
+-- marked, where that costs more.
 create function expected_usage(i reserve_item, p model_prices, p_default_max_completion integer)
 returns usage_counts language plpgsql immutable as $$
 declare
@@ -3128,6 +3130,11 @@ begin
   u.image_output_tokens := i.image_output_tokens;
   if i.audio_input_tokens > 0 and p.audio_input_per_1m > p.input_per_1m then
     u.audio_input_tokens := least(i.audio_input_tokens, u.prompt_tokens);
+  end if;
+  if i.cache_life = '1h' and coalesce(p.cache_write_1h_per_1m, p.cache_write_per_1m) > p.input_per_1m then
+    u.cache_write_1h_tokens := u.prompt_tokens - coalesce(u.audio_input_tokens, 0);
+  elsif i.cache_life is not null and p.cache_write_per_1m > p.input_per_1m then
+    u.cache_write_tokens := u.prompt_tokens - coalesce(u.audio_input_tokens, 0);
   end if;
   if i.audio_output_tokens > 0 and p.audio_output_per_1m > p.output_per_1m then
     u.audio_output_tokens := least(i.audio_output_tokens, u.completion_tokens - coalesce(i.image_output_tokens, 0));
@@ -3170,7 +3177,7 @@ declare
   v_is_budgeted boolean;
   v_warnings jsonb;
 begin
-  if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,service_tier,region,session_max_actions,session_max_cost_usd}'
+  if p_item ?| '{wallet_id,cost_ticket_id,fallbacks,service_tier,region,cache_life,session_max_actions,session_max_cost_usd}'
       or p_item ?| '{characters,seconds,web_searches,file_searches,containers,pages,image_output_tokens,audio_input_tokens,audio_output_tokens}' then
     return null;
   end if;

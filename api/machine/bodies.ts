@@ -95,6 +95,7 @@ export const reserveBody = z
       .nullish(),
     service_tier: id.nullish(),
     region: id.nullish(),
+    cache_life: z.enum(['5m', '1h']).nullish(),
     fallbacks: z.array(model).max(16).nullish(),
     session_limits: z
       .strictObject({

@@ -176,6 +176,7 @@ const help: Record<string, string> = {
   completion_tokens: 'All output tokens; reasoning and audio included.',
   cached_tokens: 'Input tokens read from a cache.',
   cache_write_tokens: 'Input tokens written to a cache.',
+  cache_life: 'How long a cache is to hold that the request marks; absent: it marks none.',
   cache_write_1h_tokens: 'Input tokens written to a cache for an hour.',
   reasoning_tokens: 'Output tokens of unseen thought.',
   audio_input_tokens: 'Input tokens of audio. Of a reserve: of its prompt.',

@@ -79,6 +79,8 @@ export interface Reserve extends PricedModel, TraceMembers {
   service_tier?: string | null | undefined;
   /** The region that the request names. */
   region?: string | null | undefined;
+  /** How long the cache is to hold that its prompt may be written to; absent: it marks none. */
+  cache_life?: '5m' | '1h' | null | undefined;
   /** The other candidates: their prices are frozen too, and the dearest is held. */
   fallbacks?: readonly PricedModel[] | null | undefined;
   session_limits?: SessionLimits | null | undefined;
@@ -190,9 +192,8 @@ export interface Usage {
   /** Sandboxes that the provider ran code in. */
   containers?: number | undefined;
   pages?: number | undefined;
-  /** The tier of service that the answer named. */
+  /** The tier of service and the region that the answer named. */
   service_tier?: string | undefined;
-  /** The region that the answer named. */
   region?: string | undefined;
 }
 
@@ -212,9 +213,8 @@ export interface Settle extends TraceMembers {
   usage_source?: 'upstream' | 'estimated' | undefined;
   /** What the provider says that the call cost: USD as exact decimal text. No money follows it. */
   provider_cost_usd?: string | undefined;
-  /** What the provider keeps of the answer. */
+  /** What the provider keeps of the answer, and at which target of the gateway it was made. */
   stored_ids?: readonly StoredId[] | undefined;
-  /** At which target of the gateway those were made, by its id. */
   stored_at?: string | undefined;
   /** Asks for the `price_lines` too. */
   with_cost?: boolean | undefined;

@@ -11,6 +11,7 @@ const newer = [
   ['provider_cost_usd'],
   ['choices'],
   ['stored_at'],
+  ['cache_life'],
 ] as const;
 
 /** What the version before holds for of each choice, if a request of several has no cap. */

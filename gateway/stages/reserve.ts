@@ -13,6 +13,7 @@ import type { Cost } from '../call/cost';
 import { requestHash } from '../call/request-hash';
 import { inCallSpan, membersOf } from '../call/spans';
 import type { Reservation } from '../control-plane/client';
+import type { CacheLife } from '../families/demand';
 import { nothing_used } from '../families/usage';
 import { serveBy } from './choose';
 import { emitCompleted } from './completed';
@@ -143,6 +144,7 @@ async function requestOf(
     units: unitsOf(call),
     service_tier: tierOf(call),
     region: call.demand.region,
+    cache_life: lifeOf(call),
     session_id: call.session_id,
     tags: call.tags,
     session_limits: sessionLimitsOf(call),
@@ -191,15 +193,25 @@ function tierOf({ demand, candidates }: Limited): string | undefined {
     : undefined;
 }
 
+/** How long the cache is to hold that is marked, if somebody who may serve hears of it. */
+function lifeOf({ demand, candidates }: Limited): CacheLife | undefined {
+  const hear = candidates.some(({ target }) => hears(target, 'cache_control'));
+  return hear ? demand.cache_life : undefined;
+}
+
 /** The usage that the reserve holds for. Its pictures stand in the completion, as in a usage. */
 function heldFor(call: Funded): Usage {
   const { region, units } = call.demand;
+  const life = lifeOf(call);
+  const unheard_tokens = call.estimated_prompt_tokens - call.sound_tokens;
   const completion_tokens = completionCeiling(call);
   return {
     ...nothing_used,
     ...unitsOf(call),
     prompt_tokens: call.estimated_prompt_tokens,
     completion_tokens: completion_tokens + (units.image_output_tokens ?? 0),
+    cache_write_tokens: life === '5m' ? unheard_tokens : 0,
+    cache_write_1h_tokens: life === '1h' ? unheard_tokens : 0,
     audio_input_tokens: call.sound_tokens,
     audio_output_tokens: Math.min(units.audio_output_tokens ?? 0, completion_tokens),
     service_tier: tierOf(call),

@@ -122,6 +122,29 @@ test('sound is held for at its own price, as far as that is dearer than text', a
   expect(await heldOf(model, both)).toBe(plain);
 });
 
+test('a prompt that a cache is marked for is held for at the price of writes of its life', async () => {
+  const [claude, minutes, cheap, tiered] = Array.from({ length: 4 }, () => randomUUID());
+  const price = { input_per_1m: 10, output_per_1m: 40 };
+  const writes = { cache_write_per_1m: 12.5, cache_write_1h_per_1m: 20 };
+  await makePrice(db, { ...price, ...writes, model: claude, audio_input_per_1m: 40 });
+  await makePrice(db, { ...price, model: minutes, cache_write_per_1m: 12.5 });
+  await makePrice(db, { ...price, model: cheap, cache_write_per_1m: 0 });
+  const tiers = [{ above_prompt_tokens: 500, input_per_1m: 20, output_per_1m: 40 }];
+  await makePrice(db, { ...price, ...writes, model: tiered, tiers: JSON.stringify(tiers) });
+  const heldOf = async (of: string | undefined, cache_life?: '5m' | '1h', more: object = {}) =>
+    (await reserve({ model: of as string, cache_life, ...more })).reserved_amount_nanos;
+  expect(await heldOf(claude)).toBe(plain);
+  expect(await heldOf(claude, '5m')).toBe(16_500n * TOKEN);
+  expect(await heldOf(claude, '1h')).toBe(24_000n * TOKEN);
+  expect(await heldOf(minutes, '1h')).toBe(16_500n * TOKEN);
+  expect(await heldOf(cheap, '1h')).toBe(plain);
+  expect(await heldOf(model, '1h')).toBe(plain);
+  expect(await heldOf(tiered, '1h')).toBe(44_000n * TOKEN);
+  // Sound has no part in it.
+  const units = { audio_input_tokens: 900 };
+  expect(await heldOf(claude, '1h', { units })).toBe(42_000n * TOKEN);
+});
+
 test.each<[string, bigint, number]>([
   ['priority', 30_000n * TOKEN, 0],
   ['flex', 7_000n * TOKEN, 0],

@@ -5,7 +5,7 @@ import type { BatchItem, BatchLine } from '../../../domain/ledger/calls';
 import { one } from '../../../domain/sql';
 import { listen } from '../../../runtime/listen';
 import { API_VERSION } from '../../../runtime/version';
-import { chat, lastCharge, openWorld, post, type World } from '../../support/gateway';
+import { chat, lastCharge, message, openWorld, post, type World } from '../../support/gateway';
 import { gateway_audience, startIdentityProvider } from '../../support/identity/provider';
 import { issueKey } from '../../support/keys';
 import { openScripted } from '../../support/upstream';
@@ -82,6 +82,7 @@ const newer = [
   'with_cost',
   'provider_cost_usd',
   'choices',
+  'cache_life',
 ];
 
 /** The first member that the older API does not know. */
@@ -151,6 +152,20 @@ test('a call with tags that asks for its cost goes on without them, and is told 
   const { usage } = JSON.parse(text);
   expect(usage).toMatchObject({ cost, cost_details: { cost: String(cost), currency: 'USD' } });
   expect(usage.cost_details).not.toHaveProperty('lines');
+  await gateway.close();
+  expect(taken).toEqual(['reserve', 'settle']);
+});
+
+test('a call that marks a cache is held for without the price of writes', async () => {
+  const gateway = await world.openGateway({ api_urls: [older_url] });
+  taken.length = 0;
+  const cache_control = { type: 'ephemeral', ttl: '1h' };
+  const content = [{ type: 'text', text: 'Hello', cache_control }];
+  const asked = { ...message('Hello'), messages: [{ role: 'user', content }] };
+  const { status } = await post(`${gateway.url}/v1/messages`, world.key, asked);
+  expect(status).toBe(200);
+  const charge = await lastCharge(world, world.org.org_id);
+  expect(charge).toMatchObject({ status: 'settled', usage_source: 'upstream' });
   await gateway.close();
   expect(taken).toEqual(['reserve', 'settle']);
 });

@@ -1,6 +1,6 @@
 import { blankPrice } from '../../../../domain/ledger/pricing';
 import { gatewayKey, lastCharge, openWorld, post, type World } from '../../../support/gateway';
-import { makePrice } from '../../../support/ledger';
+import { credit, makeOrg, makePrice } from '../../../support/ledger';
 import { openScripted, type Scripted } from '../../../support/upstream';
 
 // What is written to a cache for an hour costs more than what is written for five minutes, and not
@@ -51,17 +51,25 @@ interface Asked {
   more?: object;
 }
 
-async function settled({ target, route, answer, more = {} }: Asked, asked: object) {
+/** The answer to a call by this key, from a gateway of its own. */
+async function ask(key: string, { target, route, answer, more = {} }: Asked, asked: object) {
   const row = { id: 't', auth: { key_env: 'TEST_MODELS_KEY' }, models: ['m'], ...target };
   const targets = [{ base_url: `${upstream.url}/v1`, ...row }];
   const { url } = await world.openGateway({ settings: { providers: { targets } } });
   if (Array.isArray(answer)) upstream.play(answer);
   else upstream.play([JSON.stringify(answer)], 'application/json');
+  return post(url + route, key, { model: 'm', max_tokens: 100, ...asked, ...more });
+}
+
+async function chargeOf(call: Asked, asked: object) {
   const key = await gatewayKey(world.api, world.org.org_id);
-  const body = { model: 'm', max_tokens: 100, ...asked, ...more };
-  const { status, text: said } = await post(url + route, key, body);
+  const { status, text: said } = await ask(key, call, asked);
   expect({ status, said }).toMatchObject({ status: 200 });
-  return (await lastCharge(world, world.org.org_id)).actual_cost_nanos;
+  return lastCharge(world, world.org.org_id);
+}
+
+async function settled(call: Asked, asked: object) {
+  return (await chargeOf(call, asked)).actual_cost_nanos;
 }
 
 const chat = '/v1/chat/completions';
@@ -182,4 +190,43 @@ test('a mark that a provider does not get says nothing of what it writes', async
   const answer = completion({ cache_write_tokens: WRITTEN });
   const asked = { target: { kind: 'openai' }, route: chat, answer };
   expect(await settled(asked, marked('1h'))).toBe(FOR_MINUTES);
+});
+
+const claude_call = {
+  target: anthropic,
+  route: '/v1/messages',
+  answer: message(split(0, WRITTEN)),
+};
+
+test('what is marked is held for at the price of writes, where a provider gets the mark', async () => {
+  const heldFor = async (call: Asked, asked: object) => (await chargeOf(call, asked)).held_nanos;
+  const { messages } = marked(undefined);
+  const content = messages
+    .flatMap((one) => one.content)
+    .map(({ type, text: said }) => ({ type, text: said }));
+  const plain = await heldFor(claude_call, { messages: [{ role: 'user', content }] });
+  const minutes = await heldFor(claude_call, marked(undefined));
+  const hour = await heldFor(claude_call, marked('1h'));
+  expect(minutes - plain).toBeGreaterThan(BigInt(WRITTEN) * 750n);
+  expect(hour - plain).toBe(4n * (minutes - plain));
+  const openai = { target: { kind: 'openai' }, route: chat, answer: completion({}) };
+  expect(await heldFor(openai, marked('1h'))).toBe(
+    await heldFor(openai, { messages: [{ role: 'user', content }] }),
+  );
+});
+
+test('a wallet that could pay for the prompt alone is asked for what its cache costs', async () => {
+  const { db } = world.api;
+  const { org_id, org_wallet } = await makeOrg(db, {});
+  await credit(db, org_id, org_wallet, 230_000_000n);
+  const key = await gatewayKey(world.api, org_id);
+  const { status, text: said } = await ask(key, claude_call, marked('1h'));
+  expect({ status, said }).toMatchObject({ status: 402 });
+  expect(JSON.parse(said).cost_ticket).toBeDefined();
+  expect(upstream.arrived).toEqual([]);
+  await credit(db, org_id, org_wallet, 250_000_000n);
+  expect((await ask(key, claude_call, marked('1h'))).status).toBe(200);
+  const { actual_cost_nanos, held_nanos } = await lastCharge(world, org_id);
+  expect(actual_cost_nanos).toBe(FOR_HOUR);
+  expect(held_nanos).toBeGreaterThanOrEqual(actual_cost_nanos);
 });
