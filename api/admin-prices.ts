@@ -18,6 +18,7 @@ import { atPlaces, type ServedModels } from '../domain/prices/served';
 import { COST_DAYS, COST_DAYS_MAX } from '../domain/prices/told-costs';
 import { undo } from '../domain/prices/undo';
 import type { Db } from '../domain/sql';
+import { builtInCatalog } from '../price-catalogs/built-in';
 import { catalogOf } from '../price-catalogs/given';
 import { ConfigError } from '../runtime/config';
 import * as answers from './answers/prices';
@@ -89,7 +90,9 @@ async function propose(db: Db, values: Values, print: Print): Promise<number> {
     );
   const told = factorsOf(values.factor ?? []);
   const factors = { ...found.factors, ...told };
-  const plan = await makePlan(db, catalogs, { served, whole }, factors, Object.keys(told));
+  const wanted = { served, whole };
+  const witness = await builtInCatalog();
+  const plan = await makePlan(db, catalogs, wanted, factors, Object.keys(told), witness);
   const read = answers.plan.safeParse(plan);
   if (!read.success)
     throw new ConfigError(`The plan cannot be taken over: ${problemOf(read.error)}`);

@@ -6,6 +6,7 @@ import { agree, isBillable, multiplied, wordsOf } from './listed';
 import { placeDoubts, upliftsAt } from './places';
 import { namesOf, sellerOf } from './sellers';
 import { type Present, presentPrices } from './stored';
+import { type Witness, witnessOf } from './witness';
 
 /** A model that a target serves, as it is priced. */
 export interface Served {
@@ -67,7 +68,8 @@ const NEAR_LENGTH = 4;
 
 /**
  * A plan from catalogs, the first of which proposes and the others confirm. `wanted` are the served
- * models; a provider without named models takes all that the catalogs list of its seller.
+ * models; a provider without named models takes all that the catalogs list of its seller. A witness
+ * is a catalog that new prices must not be far from, named or not.
  */
 export async function makePlan(
   db: Db,
@@ -75,7 +77,9 @@ export async function makePlan(
   wanted: { served: readonly Served[]; whole: readonly WholeSeller[] },
   factors: Record<string, string> = {},
   told_factors: readonly string[] = Object.keys(factors),
+  witness?: Catalog,
 ): Promise<Plan> {
+  const farFrom = witness && witnessOf(witness);
   const named = [...wanted.served, ...wanted.whole].map(({ provider }) => provider);
   const rows = await presentPrices(db, [...new Set(named)]);
   const present = new Map(rows.map((one) => [nameOf(one), one] as const));
@@ -115,6 +119,7 @@ export async function makePlan(
       present: present.get(name),
       factor: factorOf(one.provider),
       places: places.get(name) ?? [],
+      farFrom,
     });
     if (row !== undefined) plan.rows.push(row);
     else
@@ -175,12 +180,13 @@ interface Facts {
   present: Present | undefined;
   factor: string | undefined;
   places: readonly string[];
+  farFrom: Witness | undefined;
 }
 
 function rowOf(
   one: Served,
   catalogs: readonly Catalog[],
-  { present, factor, places }: Facts,
+  { present, factor, places, farFrom }: Facts,
 ): PlanRow | undefined {
   const found = catalogs.flatMap((catalog) => {
     const listing = listingsOf(one, catalog).get(one.model);
@@ -202,6 +208,7 @@ function rowOf(
   if (listing.lent_by !== undefined && !is_confirmed)
     doubts.push(`${label} supposes the price of ${listing.lent_by}`);
   const seller = sellerOf(one.seller ?? one.provider) as string;
+  if (present === undefined) doubts.push(...(farFrom?.(seller, one.model, listing.price) ?? []));
   const sold = { provider: one.provider, seller, factor };
   doubts.push(...placeDoubts(sold, places, found));
   const uplifts = upliftsAt(sold, places, found);

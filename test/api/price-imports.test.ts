@@ -266,3 +266,15 @@ test('a plan file is of this very form', async () => {
   ]);
   expect((await post('/v1/admin/price-imports/diff', { plan })).status).toBe(200);
 });
+
+test('a new price of another catalog that is far from those inside asks on a terminal', async () => {
+  const entry = { litellm_provider: 'openai', mode: 'chat' };
+  const from = fileOf('slipped.json', {
+    'gpt-new': { ...entry, input_cost_per_token: 2.5e-3, output_cost_per_token: 1e-2 },
+  });
+  const out = path.join(dir, 'slipped-plan.json');
+  const { text } = await terminal('import', '--provider', 'openai', '--from', from, '--out', out);
+  expect(text).toMatch(
+    /Ask .*: 1\n {2}openai\/gpt-new .*more than 10 times what genai-prices lists/,
+  );
+});

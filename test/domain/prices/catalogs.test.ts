@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { gunzipSync } from 'node:zlib';
 import { readCatalog } from '../../../domain/prices/catalogs/read';
 import { diff } from '../../../domain/prices/diff';
 import { leaps, percentOf } from '../../../domain/prices/doubts';
@@ -9,16 +8,10 @@ import { makePlan, nameOf } from '../../../domain/prices/plan';
 import { undo } from '../../../domain/prices/undo';
 import { one } from '../../../domain/sql';
 import { built_in, builtInCatalog } from '../../../price-catalogs/built-in';
-import { listing, none, openPrices, usual } from './world';
+import { listing, litellm, none, openPrices, usual } from './world';
 
 const prices = openPrices();
 const { world } = prices;
-
-function litellm() {
-  const file = path.join(__dirname, 'files/litellm-1.110.2.json.gz');
-  const text = gunzipSync(readFileSync(file)).toString('utf8');
-  return readCatalog(text, { name: 'litellm-1.110.2.json', dated: null });
-}
 
 test('a new model takes no price of its sibling, which is a hint at most', async () => {
   const served = [{ provider: 'openai', model: 'gpt-5-5' }];

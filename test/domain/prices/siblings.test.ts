@@ -1,3 +1,4 @@
+import type { DiffRow } from '../../../domain/prices/diff';
 import * as imports from '../../../domain/prices/imports';
 import { none, openPrices, usual } from './world';
 
@@ -60,7 +61,8 @@ test.each<[object, boolean]>([
   [{ input_cost_per_token: 1e-9 }, true],
   [{ input_cost_per_token: 1e-3 }, true],
 ])('one side of a new price that is a thousand times off (%j) asks: %s', async (told, asks) => {
-  expect((await prices.rowsOf({ m: { ...usual, ...told } })).m?.doubts).toEqual(asks ? far : []);
+  const { doubts } = (await prices.rowsOf({ m: { ...usual, ...told } })).m as DiffRow;
+  expect(doubts).toEqual(asks ? expect.arrayContaining(far) : []);
 });
 
 test('what was far from the others and taken does not ask again', async () => {
@@ -68,4 +70,37 @@ test('what was far from the others and taken does not ask again', async () => {
   const plan = await prices.planOf(entries);
   await imports.apply(world.db, plan, { take: ['openai/m'], free: [] }, 'a');
   expect((await prices.rowsOf(entries)).m).toMatchObject({ group: 'same', doubts: [] });
+});
+
+test.each<[slip: number, asks: boolean]>([
+  [1, false],
+  [1e3, true],
+  [1e-3, true],
+  [1e6, true],
+  [1e-6, true],
+])(
+  'a new model whose figures are all %d times what they should be asks: %s',
+  async (slip, asks) => {
+    const entry = { input_cost_per_token: 2.5e-6 * slip, output_cost_per_token: 10e-6 * slip };
+    expect((await prices.rowsOf({ m: entry })).m?.group).toBe(asks ? 'asks' : 'new');
+  },
+);
+
+test.each<[string, input: number, words: RegExp | undefined]>([
+  ['gpt-4.1-nano', 1e-7, undefined],
+  ['gpt-4.1-nano', 1e-5, /is more than 10 times what genai-prices lists for this model \(0\.1\)/],
+  ['gpt-4-32k', 1e-6, /is less than a 10th of what genai-prices lists for this model \(60\)/],
+])('a new price of %s asks by what the catalog inside knows of it', async (model, input, words) => {
+  const entry = { input_cost_per_token: input, output_cost_per_token: 4 * input };
+  const row = (await prices.rowsOf({ [model]: entry }))[model];
+  if (words === undefined) expect(row).toMatchObject({ group: 'new', doubts: [] });
+  else expect(row?.doubts[0]).toMatch(words);
+});
+
+test('a price that is there is compared with itself, whatever others cost', async () => {
+  const entry = { input_cost_per_token: 2.5e-3, output_cost_per_token: 1e-2 };
+  const plan = await prices.planOf({ m: entry });
+  await imports.apply(world.db, plan, { take: ['openai/m'], free: [] }, 'a');
+  const dearer = { ...entry, input_cost_per_token: 2.6e-3 };
+  expect((await prices.rowsOf({ m: dearer })).m).toMatchObject({ group: 'changed', doubts: [] });
 });

@@ -1,7 +1,10 @@
 import { diff } from '../../../domain/prices/diff';
 import * as imports from '../../../domain/prices/imports';
+import { makePlan, nameOf } from '../../../domain/prices/plan';
+import { seller_names } from '../../../domain/prices/sellers';
 import { undo } from '../../../domain/prices/undo';
-import { none, openPrices, usual } from './world';
+import { builtInCatalog } from '../../../price-catalogs/built-in';
+import { litellm, none, openPrices, usual } from './world';
 
 const prices = openPrices();
 const { world } = prices;
@@ -43,4 +46,42 @@ async function statementsFor(count: number): Promise<number> {
 test('a catalog of 1,700 models takes as many statements as one of 17', async () => {
   const few = await statementsFor(17);
   expect(await statementsFor(1_700)).toBe(few);
+});
+
+// Real prices of small embeddings and of one small model, a figure of Cohere that is a thousand
+// times the vendor's, and steps of pictures that stand as tokens.
+const far_alone = [
+  'cohere/embed-multilingual-light-v3.0',
+  ...[
+    'SSD-1B',
+    'flux-1-dev-controlnet-union',
+    'flux-1-dev-fp8',
+    'flux-1-schnell-fp8',
+    'japanese-stable-diffusion-xl',
+    'playground-v2-1024px-aesthetic',
+    'playground-v2-5-1024px-aesthetic',
+    'stable-diffusion-xl-1024-v1-0',
+  ].map((model) => `fireworks/accounts/fireworks/models/${model}`),
+  'perplexity/perplexity/nemotron-3.5-lightning-30b-a3b',
+  'perplexity/pplx-embed-context-v1-0.6b',
+  'perplexity/pplx-embed-v1-0.6b',
+  'together/BAAI/bge-base-en-v1.5',
+  'together/together-ai-embedding-up-to-150m',
+];
+
+test('of all that LiteLLM lists, little is far from what the catalog inside lists', async () => {
+  const whole = seller_names.map((provider) => ({ provider }));
+  const wanted = { served: [], whole };
+  const plan = await makePlan(world.db, [await litellm()], wanted, {}, [], await builtInCatalog());
+  const far = plan.rows.filter(({ doubts }) => doubts.some((one) => one.includes('genai-prices')));
+  const { rows } = await diff(world.db, plan);
+  const others = new Set(
+    rows.filter(({ doubts }) => doubts.some((one) => !one.includes('genai-prices'))).map(nameOf),
+  );
+  expect(
+    far
+      .map(nameOf)
+      .filter((name) => !others.has(name))
+      .sort(),
+  ).toEqual(far_alone);
 });

@@ -1,9 +1,13 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import * as pricing from '../../../domain/ledger/pricing';
 import type { Catalog } from '../../../domain/prices/catalogs/catalog';
 import { readCatalog } from '../../../domain/prices/catalogs/read';
 import { type DiffRow, diff } from '../../../domain/prices/diff';
 import { makePlan, type Served } from '../../../domain/prices/plan';
 import { type Db, many } from '../../../domain/sql';
+import { builtInCatalog } from '../../../price-catalogs/built-in';
 import { openTestDatabase } from '../../support/database';
 
 /** A database for tests of imports; its prices are gone before each test. */
@@ -23,7 +27,8 @@ export function openPrices() {
     async planOf(entries: Record<string, object>, served?: Served[]) {
       const catalog = await listing(entries);
       const models = served ?? Object.keys(entries).map((model) => ({ provider: 'openai', model }));
-      return makePlan(world.db, [catalog], { served: models, whole: [] });
+      const wanted = { served: models, whole: [] };
+      return makePlan(world.db, [catalog], wanted, {}, [], await builtInCatalog());
     },
     async rowsOf(entries: Record<string, object>): Promise<Record<string, DiffRow>> {
       const { rows } = await diff(world.db, await this.planOf(entries));
@@ -55,4 +60,11 @@ export function listing(entries: Record<string, object>): Promise<Catalog> {
   ]);
   const text = JSON.stringify(Object.fromEntries(file));
   return readCatalog(text, { name: 'made', dated: null });
+}
+
+/** LiteLLM's file as it was released. */
+export function litellm(): Promise<Catalog> {
+  const file = path.join(__dirname, 'files/litellm-1.110.2.json.gz');
+  const text = gunzipSync(readFileSync(file)).toString('utf8');
+  return readCatalog(text, { name: 'litellm-1.110.2.json', dated: null });
 }
