@@ -1,5 +1,5 @@
 import type { Amount } from '../ledger/price-lists';
-import type { Listed, ListedPrice } from './catalogs/catalog';
+import type { Listed, ListedPrice, ListedTier } from './catalogs/catalog';
 import { compared, over, times } from './decimals';
 
 // What can be asked of a listed price, wherever it comes from.
@@ -49,19 +49,42 @@ export const parents = {
  * stands in for it. One that has tiers of long prompts says otherwise than one without; tiers of
  * service are not known to each catalog.
  */
-export function agree(a: ListedPrice, b: ListedPrice): boolean {
+export function agree(a: ListedPrice, other: ListedPrice): boolean {
+  const b = withStartsOf(a, other);
   if (a.tiers.length !== b.tiers.length) return false;
   const lengths = new Set(a.tiers.map((tier) => tier.above_prompt_tokens));
   if (!b.tiers.every((tier) => lengths.has(tier.above_prompt_tokens))) return false;
-  const other = flat(b);
-  const common = [...flat(a)].filter(([name]) => other.has(name));
+  const said = flat(b);
+  const common = [...flat(a)].filter(([name]) => said.has(name));
   return (
     common.some(([, amount]) => amount !== '0') &&
-    common.every(([name, amount]) => compared(amount, other.get(name) as string) === 0) &&
+    common.every(([name, amount]) => compared(amount, said.get(name) as string) === 0) &&
     Object.entries(b.amounts).every(
       ([name, amount]) => compared(amount, chargedAs(a, name as Amount)) === 0,
     )
   );
+}
+
+/**
+ * A price whose tiers start where those of another do, if at most a token is between them: some
+ * catalogs write `from 272,000` and `above 272,000` as one threshold.
+ */
+function withStartsOf(a: ListedPrice, b: ListedPrice): ListedPrice {
+  const moved = (tiers: readonly ListedTier[], to: readonly ListedTier[] = []) =>
+    tiers.map((tier) => {
+      const start = tier.above_prompt_tokens;
+      const near = to.find((one) => Math.abs(one.above_prompt_tokens - start) <= 1);
+      return near === undefined ? tier : { ...tier, above_prompt_tokens: near.above_prompt_tokens };
+    });
+  const service_tiers = Object.entries(b.service_tiers).map(([name, list]) => [
+    name,
+    { ...list, tiers: moved(list.tiers, a.service_tiers[name]?.tiers) },
+  ]);
+  return {
+    amounts: b.amounts,
+    tiers: moved(b.tiers, a.tiers),
+    service_tiers: Object.fromEntries(service_tiers),
+  };
 }
 
 /** What a price charges for an amount, listed or not. */
@@ -71,10 +94,12 @@ function chargedAs({ amounts }: ListedPrice, name: Amount): string {
   return (found && amounts[found]) ?? '0';
 }
 
-/** What it says, for a person who compares. */
-export function wordsOf({ amounts, tiers }: ListedPrice): string {
-  const said = Object.entries(amounts).map(([name, amount]) => `${name} ${amount}`);
-  return `${said.join(', ') || 'nothing'}${tiers.length > 0 ? `, ${tiers.length} tiers` : ''}`;
+/** What it says, for a person who compares it with another one. */
+export function wordsOf({ amounts, tiers }: ListedPrice, other?: ListedPrice): string {
+  const all = flat({ amounts, tiers, service_tiers: {} });
+  const said = [...all].map(([name, amount]) => `${name} ${amount}`).join(', ') || 'nothing';
+  const has_one_length = tiers.length === 0 && (other?.tiers.length ?? 0) > 0;
+  return has_one_length ? `${said}, for prompts of any length` : said;
 }
 
 /** Each amount × `factor`, exactly as far as a price can say it: rounded at its last place. */

@@ -202,7 +202,9 @@ function rowOf(
     ...listing.doubts,
     ...others
       .filter((other) => !agreeing.includes(other))
-      .map((other) => `${other.label} says otherwise: ${wordsOf(other.listing.price)}`),
+      .map(
+        (other) => `${other.label} says otherwise: ${wordsOf(other.listing.price, listing.price)}`,
+      ),
   ];
   const is_confirmed = agreeing.some((other) => other.listing.lent_by === undefined);
   if (listing.lent_by !== undefined && !is_confirmed)

@@ -14,6 +14,8 @@ interface Names {
   prefixes?: readonly string[];
   /** The least of a sound that is paid, in seconds: no catalog lists it. */
   minimum_seconds?: string;
+  /** A prompt that reaches the threshold of its long prices is long, not only one above it. */
+  is_long_at_threshold?: boolean;
   /** Places at which all models have their list's price; at others some may cost more. */
   plain_places?: readonly string[];
 }
@@ -78,7 +80,13 @@ const sellers: Readonly<Record<string, Names>> = {
     models_dev: 'deepseek',
     prefixes: ['deepseek/'],
   },
-  xai: { genai_prices: 'x-ai', litellm: ['xai'], models_dev: 'xai', prefixes: ['xai/'] },
+  xai: {
+    genai_prices: 'x-ai',
+    litellm: ['xai'],
+    models_dev: 'xai',
+    prefixes: ['xai/'],
+    is_long_at_threshold: true,
+  },
   together: {
     genai_prices: 'together',
     litellm: ['together_ai'],
@@ -128,6 +136,11 @@ export const seller_names = Object.keys(sellers);
 export function sellerOf(name: string): string | undefined {
   const found = aliases[name] ?? name;
   return Object.hasOwn(sellers, found) ? found : undefined;
+}
+
+/** Above how many tokens a seller's prompt is long, by the threshold that a catalog names. */
+export function longAbove(seller: string, thousands: number): number {
+  return thousands * 1_000 - (namesOf(seller).is_long_at_threshold === true ? 1 : 0);
 }
 
 export function namesOf(seller: string): Names {

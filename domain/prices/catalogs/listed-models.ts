@@ -1,6 +1,6 @@
 import type { Metadata } from '../../ledger/price-lists';
 import { compared, decimalText, shifted } from '../decimals';
-import { namesOf } from '../sellers';
+import { longAbove, namesOf } from '../sellers';
 import {
   type Catalog,
   cleaned,
@@ -124,7 +124,7 @@ export function fromModelsDev(source: Source, providers: DevProviders): Catalog 
       if (known !== undefined) return known;
       const models = providers[namesOf(seller).models_dev ?? '']?.models ?? {};
       const rows = Object.entries(models).filter(([, model]) => typeof model === 'object' && model);
-      const made = new Map(rows.map(([id, model]) => [id, cleaned(devListing(id, model))]));
+      const made = new Map(rows.map(([id, model]) => [id, cleaned(devListing(id, model, seller))]));
       listed.set(seller, made);
       return made;
     },
@@ -134,14 +134,21 @@ export function fromModelsDev(source: Source, providers: DevProviders): Catalog 
 // What a prompt above so many tokens costs stands in a member of its own.
 const above = /^context_over_(\d+)k$/;
 
-function devListing(id: string, { cost = {}, limit, modalities, reasoning }: DevModel): Listing {
+function devListing(
+  id: string,
+  { cost = {}, limit, modalities, reasoning }: DevModel,
+  seller: string,
+): Listing {
   const listing = blank(id);
   for (const [key, value] of Object.entries(cost)) {
     const name = ownOf(dev_amounts, key);
     const amount = decimalText(value);
     const [, thousands] = above.exec(key) ?? [];
     if (thousands !== undefined && typeof value === 'object' && value !== null)
-      Object.assign(tierOf(listing.price.tiers, Number(thousands) * 1_000), devAmounts(value));
+      Object.assign(
+        tierOf(listing.price.tiers, longAbove(seller, Number(thousands))),
+        devAmounts(value),
+      );
     else if (name === undefined) {
       listing.lost.push(key);
       listing.doubts.push(`${key} has no place in a price`);

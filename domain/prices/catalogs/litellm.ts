@@ -1,7 +1,7 @@
 import type { Metadata } from '../../ledger/price-lists';
 import { compared, decimalText, shifted, times } from '../decimals';
 import { agree, wordsOf } from '../listed';
-import { namesOf } from '../sellers';
+import { longAbove, namesOf } from '../sellers';
 import {
   type Catalog,
   cleaned,
@@ -79,7 +79,7 @@ export function fromLitellm(source: Source, file: Readonly<Record<string, unknow
         const prefix = prefixes.find((one) => key.startsWith(one)) ?? '';
         const model = key.slice(prefix.length);
         if (other_wares.test(model)) continue;
-        const listing = cleaned(listingOf(model, entry));
+        const listing = cleaned(listingOf(model, entry, seller));
         const first = made.get(model);
         if (first === undefined) made.set(model, listing);
         else if (!agree(first.price, listing.price))
@@ -91,7 +91,7 @@ export function fromLitellm(source: Source, file: Readonly<Record<string, unknow
   };
 }
 
-function listingOf(model: string, entry: Entry): Listing {
+function listingOf(model: string, entry: Entry, seller: string): Listing {
   const listing: Listing = {
     model,
     price: noPrice(),
@@ -101,7 +101,7 @@ function listingOf(model: string, entry: Entry): Listing {
     doubts: [],
     lost: [],
   };
-  for (const [key, value] of Object.entries(entry)) readMember(key, value, listing);
+  for (const [key, value] of Object.entries(entry)) readMember(key, value, listing, seller);
   readSpoken(entry, listing);
   for (const [key, stand_in] of Object.entries(stand_ins)) {
     const amount = decimalText(entry[key]);
@@ -113,7 +113,7 @@ function listingOf(model: string, entry: Entry): Listing {
   return listing;
 }
 
-function readMember(key: string, value: unknown, listing: Listing): void {
+function readMember(key: string, value: unknown, listing: Listing, seller: string): void {
   const { price } = listing;
   if (key === 'off_peak_pricing') listing.doubts.push('its price depends on the time of day');
   if (!/cost|uplift/.test(key)) return;
@@ -137,7 +137,7 @@ function readMember(key: string, value: unknown, listing: Listing): void {
   else if (key === 'input_cost_per_request') price.amounts.per_request = amount;
   else if (key === 'ocr_cost_per_page') price.amounts.per_page = amount;
   else if (key === 'code_interpreter_cost_per_session') price.amounts.per_container = amount;
-  else if (!readTokens(key, shifted(amount, PER_MILLION), price) && amount !== '0') {
+  else if (!readTokens(key, shifted(amount, PER_MILLION), price, seller) && amount !== '0') {
     listing.lost.push(key);
     // Those that stand beside tokens are charged as something else; all others not at all.
     if (!Object.hasOwn(stand_ins, key) && !/uplift|_above_12hr|_(ultrafast|decisions)/.test(key))
@@ -158,7 +158,7 @@ function readSpoken(entry: Entry, listing: Listing): void {
 }
 
 /** False if the key is no amount of tokens that a price can say. */
-function readTokens(key: string, amount: string, price: ListedPrice): boolean {
+function readTokens(key: string, amount: string, price: ListedPrice, seller: string): boolean {
   const tier = served_tiers.find((name) => key.endsWith(`_${name}`));
   const plain = tier === undefined ? key : key.slice(0, -tier.length - 1);
   const [, base = plain, above] = /^(.*?)_above_(\d+)k_tokens$/.exec(plain) ?? [];
@@ -167,7 +167,7 @@ function readTokens(key: string, amount: string, price: ListedPrice): boolean {
   let into: Pick<ListedPrice, 'amounts' | 'tiers'> = price;
   if (tier !== undefined) into = price.service_tiers[tier] ??= { amounts: {}, tiers: [] };
   if (above === undefined) into.amounts[name] = amount;
-  else tierOf(into.tiers, Number(above) * 1_000)[name] = amount;
+  else tierOf(into.tiers, longAbove(seller, Number(above)))[name] = amount;
   return true;
 }
 

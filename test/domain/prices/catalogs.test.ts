@@ -59,6 +59,61 @@ test.each<[string, object, object, boolean]>([
   expect(row?.doubts.some((doubt) => doubt.includes('says otherwise'))).toBe(!agrees);
 });
 
+test('the long prices of xAI hold from the threshold on, which catalogs name', async () => {
+  const plan = await makePlan(world.db, [await litellm()], {
+    served: [],
+    whole: [{ provider: 'xai' }],
+  });
+  const starts = plan.rows.flatMap(({ price }) =>
+    price.tiers.map((one) => one.above_prompt_tokens),
+  );
+  expect(starts.length).toBeGreaterThan(40);
+  expect(new Set(starts)).toEqual(new Set([199_999]));
+  const cost = { input: 3, output: 15, context_over_200k: { input: 6, output: 30 } };
+  const models = { m: { id: 'm', cost } };
+  const text = JSON.stringify({ xai: { models }, google: { models } });
+  const listed = await readCatalog(text, { name: 'made', dated: null });
+  const startOf = (seller: string) =>
+    listed.of(seller).get('m')?.price.tiers[0]?.above_prompt_tokens;
+  expect([startOf('xai'), startOf('gemini')]).toEqual([199_999, 200_000]);
+});
+
+test('long prices of OpenAI and xAI that start a token apart are the same', async () => {
+  const whole = [{ provider: 'openai' }, { provider: 'xai' }];
+  const catalogs = [await builtInCatalog(), await litellm()];
+  const { rows } = await makePlan(world.db, catalogs, { served: [], whole });
+  const long = rows.filter(({ price }) => price.tiers.length > 0);
+  expect(long.filter(({ confirmed_by }) => confirmed_by.length > 0).map(nameOf)).toEqual(
+    expect.arrayContaining([
+      ...['openai/gpt-5.4', 'openai/gpt-5.5', 'openai/gpt-5.6-sol', 'openai/gpt-6-astra'],
+      'xai/grok-4.6',
+    ]),
+  );
+  expect(long.flatMap(({ doubts }) => doubts).filter((one) => one.includes('otherwise'))).toEqual(
+    [],
+  );
+});
+
+test.each<[string, object, RegExp]>([
+  [
+    'start elsewhere',
+    { ...usual, input_cost_per_token_above_128k_tokens: 2e-6 },
+    /above 128000: input_per_1m 2$/,
+  ],
+  [
+    'cost otherwise',
+    { ...usual, input_cost_per_token_above_200k_tokens: 3e-6 },
+    /above 200000: input_per_1m 3$/,
+  ],
+  ['are not there', usual, /for prompts of any length$/],
+])('long prices that %s are told in words', async (_, second, words) => {
+  const served = [{ provider: 'openai', model: 'm' }];
+  const first = { ...usual, input_cost_per_token_above_200k_tokens: 2e-6 };
+  const catalogs = [await listing({ m: first }), await listing({ m: second })];
+  const [row] = (await makePlan(world.db, catalogs, { served, whole: [] })).rows;
+  expect(row?.doubts).toEqual([expect.stringMatching(words)]);
+});
+
 test.each([
   ['vertex', 'gemini-embedding-001'],
   ['bedrock', 'openai.gpt-6-sol'],
