@@ -2,6 +2,7 @@ import type { Metadata } from '../ledger/price-lists';
 import type { ListedPrice } from './catalogs/catalog';
 import { compared, over, shifted, times } from './decimals';
 import { flat, parents } from './listed';
+import { namesOf } from './sellers';
 
 // What makes a proposed price doubtful, so that a person has to say yes to this very row.
 
@@ -159,9 +160,18 @@ const undersold: readonly Undersold[] = [
   },
 ];
 
-/** What a new price of a model leaves out that its provider is known to charge for. */
-export function leftOut(model: string, { amounts }: ListedPrice): string[] {
+/** What a new price of a model leaves out that its seller is known to charge for. */
+export function leftOut(model: string, { amounts }: ListedPrice, seller: string): string[] {
   const { cache_write_per_1m = '0', cache_write_1h_per_1m, input_per_1m = '0' } = amounts;
+  const is_shared =
+    namesOf(seller).shares_cached === true &&
+    amounts.cached_input_per_1m === undefined &&
+    sides.every((side) => (amounts[`${side}_per_1m`] ?? '0') !== '0');
+  const cached = is_shared
+    ? [
+        `cached_input_per_1m is not listed: tokens of a cache would be charged in full, and ${seller} asks a share`,
+      ]
+    : [];
   const is_unsaid =
     /claude/i.test(model) &&
     cache_write_1h_per_1m === undefined &&
@@ -177,7 +187,7 @@ export function leftOut(model: string, { amounts }: ListedPrice): string[] {
       is_listed && of.test(model) && one_of.every((name) => amounts[name] === undefined),
   );
   const told = missing.map(({ one_of, words }) => `${one_of.join(' or ')} is not listed: ${words}`);
-  return [...told, ...writes];
+  return [...told, ...writes, ...cached];
 }
 
 /** Amounts that no model has, and ways to charge that would both be charged. */

@@ -103,7 +103,7 @@ function judged(row: PlanRow, facts: Facts): Judged {
   const doubts = [
     ...row.doubts,
     ...(own === undefined
-      ? [...givenAway(row.model, price), ...leftOut(row.model, price)]
+      ? [...givenAway(row.model, price), ...leftOut(row.model, price, row.seller)]
       : leaps(of_price)),
     ...outOfLine(of_price, price),
     ...(own === undefined ? [] : staleLists(of_price, keptBy(listed, own.price), own.regions)),

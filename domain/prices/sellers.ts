@@ -16,6 +16,8 @@ interface Names {
   minimum_seconds?: string;
   /** A prompt that reaches the threshold of its long prices is long, not only one above it. */
   is_long_at_threshold?: boolean;
+  /** Tokens of a cache cost a share of the input where it lists no price of them. */
+  shares_cached?: boolean;
   /** Places at which all models have their list's price; at others some may cost more. */
   plain_places?: readonly string[];
 }
@@ -98,6 +100,7 @@ const sellers: Readonly<Record<string, Names>> = {
     litellm: ['fireworks_ai'],
     models_dev: 'fireworks-ai',
     prefixes: ['fireworks_ai/'],
+    shares_cached: true,
   },
   openrouter: {
     genai_prices: 'openrouter',

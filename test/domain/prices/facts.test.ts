@@ -1,5 +1,8 @@
 import { readCatalog } from '../../../domain/prices/catalogs/read';
+import { diff } from '../../../domain/prices/diff';
 import * as imports from '../../../domain/prices/imports';
+import { makePlan, nameOf } from '../../../domain/prices/plan';
+import { builtInCatalog } from '../../../price-catalogs/built-in';
 import { listing, none, openPrices, usual } from './world';
 
 const prices = openPrices();
@@ -178,4 +181,26 @@ test('a new price of a model that gives out no text, or that is charged otherwis
     minutes: { input_cost_per_second: 1e-4 },
   });
   for (const row of Object.values(rows)) expect(row).toMatchObject({ group: 'new', doubts: [] });
+});
+
+test('a model of a seller that asks a share for tokens of a cache asks without their price', async () => {
+  const whole = [{ provider: 'fireworks' }];
+  const plan = await makePlan(world.db, [await builtInCatalog()], { served: [], whole });
+  const { rows } = await diff(world.db, plan);
+  const bare = plan.rows.filter(({ price }) => price.amounts.cached_input_per_1m === undefined);
+  const asks = rows.filter(({ doubts }) => doubts.some((one) => /^cached_input_per_1m/.test(one)));
+  expect(asks.map(nameOf)).toEqual(bare.map(nameOf));
+  expect(asks.map(nameOf)).toContain('fireworks/accounts/fireworks/models/glm-4p7');
+  expect(new Set(asks.map(({ group }) => group))).toEqual(new Set(['asks']));
+  expect(rows.filter(({ group }) => group === 'new').length).toBeGreaterThan(40);
+});
+
+test('what Fireworks lists without a side of text is no model whose tokens are kept', async () => {
+  const amounts = { input_cost_per_token: 1e-7 };
+  const entry = { litellm_provider: 'fireworks_ai', mode: 'embedding', ...amounts };
+  const file = JSON.stringify({ 'fireworks_ai/embed': entry });
+  const catalog = await readCatalog(file, { name: 'made', dated: null });
+  const served = [{ provider: 'fireworks', model: 'embed' }];
+  const plan = await makePlan(world.db, [catalog], { served, whole: [] });
+  expect((await diff(world.db, plan)).rows[0]).toMatchObject({ group: 'new', doubts: [] });
 });

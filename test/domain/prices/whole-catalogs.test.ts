@@ -48,20 +48,10 @@ test('a catalog of 1,700 models takes as many statements as one of 17', async ()
   expect(await statementsFor(1_700)).toBe(few);
 });
 
-// Real prices of small embeddings and of one small model, a figure of Cohere that is a thousand
-// times the vendor's, and steps of pictures that stand as tokens.
+// Real prices of small embeddings and of one small model, and a figure of Cohere that is a thousand
+// times the vendor's. Fireworks' steps of pictures, which stand as tokens, ask by their cache too.
 const far_alone = [
   'cohere/embed-multilingual-light-v3.0',
-  ...[
-    'SSD-1B',
-    'flux-1-dev-controlnet-union',
-    'flux-1-dev-fp8',
-    'flux-1-schnell-fp8',
-    'japanese-stable-diffusion-xl',
-    'playground-v2-1024px-aesthetic',
-    'playground-v2-5-1024px-aesthetic',
-    'stable-diffusion-xl-1024-v1-0',
-  ].map((model) => `fireworks/accounts/fireworks/models/${model}`),
   'perplexity/perplexity/nemotron-3.5-lightning-30b-a3b',
   'perplexity/pplx-embed-context-v1-0.6b',
   'perplexity/pplx-embed-v1-0.6b',
