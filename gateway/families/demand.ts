@@ -18,6 +18,8 @@ export interface Demand {
   untold: Some<Fees>;
   /** The most searches that the request allows, if it says so. */
   searches_max?: number;
+  /** How many of the smallest containers one costs as much as, by the tool that runs in it. */
+  container_sizes?: Readonly<Partial<Record<Runner, number>>>;
   service_tier?: string | undefined;
   region?: string;
   /** How long the caches are to hold that it marks. */
@@ -26,6 +28,9 @@ export interface Demand {
 
 /** How long a cache holds, as prices of what is written to it know it. */
 export type CacheLife = '5m' | '1h';
+
+/** A tool whose code runs in a container of the provider. */
+export type Runner = 'code' | 'shell';
 
 export interface Need {
   param: string;
@@ -52,6 +57,9 @@ export const RUNS_MAX = 100;
 export const SEARCHES_EXPECTED = 10;
 /** The tokens of a picture of the largest size and the best quality that a tool makes. */
 export const PICTURE_TOKENS = 6_240;
+
+const OTHER_PICTURES =
+  'There is no price here for a picture model of the tool\'s own: leave its "model" out.';
 
 /** As many as any completion has: the hold takes no more than its own. */
 export const SPOKEN_TOKENS = 1_000_000_000;
@@ -116,19 +124,45 @@ const fileSearch: Rule = (_, demand, param, { max_tool_calls }) => {
   demand.units.file_searches = runsOf(countOf(max_tool_calls));
 };
 
-const container: Rule = (_, demand, param) => {
-  need(demand, param, 'per_container');
-  demand.units.containers = 1;
-};
+// What a container costs by its memory, in those of 1 GB (OpenAI's list: 0.03, 0.12, 0.48, 1.92).
+const container_sizes = new Map<unknown, number>([
+  ['1g', 1],
+  ['4g', 4],
+  ['16g', 16],
+  ['64g', 64],
+]);
+
+/** Code that runs in a container: in the one that stands in this member of the tool. */
+const inContainer =
+  (runner: Runner, member: string): Rule =>
+  (tool, demand, param) => {
+    need(demand, param, 'per_container');
+    const { [member]: described } = tool as Body;
+    const { [runner]: before = 0 } = demand.container_sizes ?? {};
+    const size = Math.max(before, isObject(described) ? sizeOf(described, param) : 1);
+    demand.container_sizes = { ...demand.container_sizes, [runner]: size };
+    demand.units.containers = Object.values(demand.container_sizes).reduce((a, b) => a + b);
+  };
+
+function sizeOf({ memory_limit }: Body, param: string): number {
+  const size = container_sizes.get(memory_limit ?? '1g');
+  if (size !== undefined) return size;
+  throw wrong(param, 'There is no price here for a container of this "memory_limit".');
+}
+
+const codeInterpreter = inContainer('code', 'container');
+const shellInContainer = inContainer('shell', 'environment');
 
 /** A shell is the client's own unless it is said to be in a container. */
 const shell: Rule = (tool, demand, param, body) => {
   const { environment } = tool as Body;
   const is_own = !isObject(environment) || environment.type === 'local';
-  if (!is_own) container(tool, demand, param, body);
+  if (!is_own) shellInContainer(tool, demand, param, body);
 };
 
-const picture: Rule = (_, demand, param) => {
+const picture: Rule = (tool, demand, param, { model }) => {
+  const { model: named } = tool as Body;
+  if (named != null && named !== model) throw wrong(param, OTHER_PICTURES);
   need(demand, param, 'image_output_per_1m');
   demand.units.image_output_tokens = PICTURE_TOKENS;
 };
@@ -185,7 +219,11 @@ export const chatTools: Tools = new Map<string, Rule>([
 export const responseTools: Tools = new Map<string, Rule>([
   ['function', free],
   ['custom', free],
-  ['namespace', free],
+  [
+    'namespace',
+    (tool, demand, param, body) =>
+      addTools((tool as Body).tools, responseTools, demand, param, body),
+  ],
   ['tool_search', free],
   ['programmatic_tool_calling', free],
   ['apply_patch', free],
@@ -198,7 +236,7 @@ export const responseTools: Tools = new Map<string, Rule>([
   ['web_search', searchOfResponses],
   ['web_search_preview', searchOfResponses],
   ['file_search', fileSearch],
-  ['code_interpreter', container],
+  ['code_interpreter', codeInterpreter],
   ['image_generation', picture],
 ]);
 
@@ -216,7 +254,7 @@ export const messageTools: Tools = new Map<string, Rule>([
   ['mcp_toolset', free],
   ['web_fetch', free],
   ['web_search', searchOfMessages],
-  ['code_execution', container],
+  ['code_execution', codeInterpreter],
   ['advisor', unpriced('There is no price here for tools that ask a model of their own.')],
 ]);
 

@@ -1,12 +1,17 @@
 import type { Usage } from '../../domain/ledger/calls';
 import { type Body, countOf, isObject, listOf, stringOf } from '../wire/values';
-import { type Demand, nothing_asked, PICTURE_TOKENS, RUNS_MAX } from './demand';
+import { type Demand, nothing_asked, PICTURE_TOKENS, RUNS_MAX, type Runner } from './demand';
 
 // What an answer tells of its bill beside the tokens of its usage: the tier that it was served at,
 // and the tools that ran. It is kept apart from the usage, since it counts also if that is lost.
 
 /** A run of a tool that is billed by number; `other` is one that costs nothing. */
-type Run = 'web_search' | 'file_search' | 'picture' | 'other' | { container: string };
+type Run = 'web_search' | 'file_search' | 'picture' | 'other' | InContainer;
+/** Code that ran in a container; without a name if the provider tells none. */
+interface InContainer {
+  container: string;
+  by: Runner;
+}
 
 // More than any picture takes, read or made: what is told above it is not charged.
 const PICTURE_TOKENS_MOST = 3 * PICTURE_TOKENS;
@@ -94,18 +99,18 @@ export const outputItems: ReadonlyMap<string, Seeing> = new Map<string, Seeing>(
   ],
   ['file_search_call', unlessFailed('file_search')],
   ['image_generation_call', unlessFailed('picture')],
-  ['code_interpreter_call', ({ container_id }) => ({ container: stringOf(container_id) })],
+  ['code_interpreter_call', (item) => ({ container: stringOf(item.container_id), by: 'code' })],
   [
     'shell_call',
     ({ environment }) =>
       !isObject(environment) || environment.type === 'local'
         ? 'other'
-        : { container: stringOf(environment.container_id) },
+        : { container: stringOf(environment.container_id), by: 'shell' },
   ],
 ]);
 
 // All code of an answer runs in one container.
-const inContainer: Seeing = () => ({ container: '' });
+const inContainer: Seeing = () => ({ container: 'of the answer', by: 'code' });
 
 /** What each type of a content block of Messages is billed for. */
 export const contentBlocks: ReadonlyMap<string, Seeing> = new Map<string, Seeing>([
@@ -196,10 +201,6 @@ export function withFees(
   const looked_at = Math.min(seen.picture_input_tokens, most);
   const told_searches = seen.web_searches ?? (count('web_search') || untold.web_searches);
   const searches = Math.min(told_searches ?? 0, demand.searches_max ?? RUNS_MAX);
-  const containers = new Set(runs.map((run) => (typeof run === 'object' ? run.container : null)));
-  containers.delete(null);
-  // One that is not named is one of those that are.
-  if (containers.size > 1) containers.delete('');
   const billed: Usage = { ...usage };
   add(billed, 'prompt_tokens', looked_at);
   add(billed, 'completion_tokens', pictures);
@@ -208,10 +209,25 @@ export function withFees(
   add(billed, 'web_searches', searches);
   add(billed, 'file_searches', count('file_search') || untold.file_searches);
   // A container that a search brings with it is free.
-  if (units.containers) add(billed, 'containers', containers.size || untold.containers);
+  if (units.containers) add(billed, 'containers', containersOf(runs, demand) || untold.containers);
   if (service_tier !== undefined) billed.service_tier = service_tier;
   if (region !== undefined) billed.region = region;
   return billed;
+}
+
+/** The containers that code ran in, in those of the smallest size. */
+function containersOf(runs: readonly Run[], { container_sizes = {} }: Demand): number {
+  const sizes = new Map<string, number>();
+  let unnamed = 0;
+  for (const run of runs) {
+    if (typeof run !== 'object') continue;
+    const { container, by } = run;
+    const { [by]: size = 1 } = container_sizes;
+    if (container === '') unnamed += size;
+    else sizes.set(container, Math.max(size, sizes.get(container) ?? 0));
+  }
+  // One that is not named is one of those that are.
+  return [...sizes.values()].reduce((a, b) => a + b, 0) || unnamed;
 }
 
 type Count = Exclude<keyof Usage, 'service_tier' | 'region'>;

@@ -1,5 +1,3 @@
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
 import {
   chatMembers,
   decidingMembers,
@@ -18,51 +16,10 @@ import {
 } from '../../../gateway/families/demand';
 import { contentBlocks, outputItems } from '../../../gateway/families/fees';
 import { checkKeys } from '../../../gateway/wire/members';
-import { root } from '../../../runtime/root';
+import { anthropic, chatFile, membersOf, responseFile, toolTypes } from './client-types';
 
 // Whatever a request can say is decided once: free, priced or refused. The official clients' types
 // are the lists that are walked here, so that a new member of a wire fails until it is decided.
-
-const openai = (file: string) => `openai/resources/${file}.d.ts`;
-const anthropic = '@anthropic-ai/sdk/resources/beta/messages/messages.d.ts';
-const chatFile = openai('chat/completions/completions');
-const responseFile = openai('responses/responses');
-
-const textOf = (file: string) => readFileSync(path.join(root, 'node_modules', file), 'utf8');
-
-/** The text of an interface, or of one in a namespace. */
-function interfaceText(text: string, name: string): string {
-  const [head = ''] =
-    new RegExp(`^ *(export )?interface ${name} (extends [^{]*)?\\{`, 'm').exec(text) ?? [];
-  expect(`${name} ${head}`).toContain('interface');
-  const indent = /^ */.exec(head)?.[0] ?? '';
-  const start = text.indexOf(head);
-  return text.slice(start, text.indexOf(`\n${indent}}`, start));
-}
-
-/** The members of an interface, without those that are sent as headers. */
-function membersOf(file: string, name: string): string[] {
-  const members = interfaceText(textOf(file), name).matchAll(
-    /\/\*\*((?:(?!\*\/)[\s\S])*)\*\/\s*\n {4}(\w+)\??:/g,
-  );
-  return [...members]
-    .filter(([, about]) => !about?.includes('Header param'))
-    .map(([, , n]) => n ?? '');
-}
-
-/** The types of the tools of a union. */
-function toolTypes(file: string, union: string): string[] {
-  const text = textOf(file);
-  const [, names = ''] = new RegExp(`^export type ${union} = ([^;]*);`, 'm').exec(text) ?? [];
-  return names.split('|').flatMap((name) => {
-    const shape = interfaceText(text, name.trim().replace(/^\w+\./, ''));
-    // A shape that extends another one has its type.
-    const [, whole] = /^[^{]*extends (\w+)/.exec(shape) ?? [];
-    const typed = whole ? interfaceText(text, whole) : shape;
-    const [, types = "''"] = /^ +type\??: ([^;]*);$/m.exec(typed) ?? [];
-    return [...types.matchAll(/'([^']*)'/g)].map(([, type]) => type ?? '');
-  });
-}
 
 test.each([
   [chatFile, 'ChatCompletionCreateParamsBase', chatMembers, 30],
@@ -114,6 +71,18 @@ test.each<[Wire, object, string]>([
   ['responses', { input: [{ type: 'additional_tools', tools: [{ type: 'x' }] }] }, 'input'],
   ['responses', { models: ['a'] }, 'models'],
   ['responses', { speed: 'fast' }, 'speed'],
+  [
+    'responses',
+    { tools: [{ type: 'code_interpreter', container: { type: 'auto', memory_limit: '128g' } }] },
+    'tools',
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'shell', environment: { type: 'container_auto', memory_limit: 64 } }] },
+    'tools',
+  ],
+  ['responses', { model: 'm', tools: [{ type: 'image_generation', model: 'x' }] }, 'tools'],
+  ['responses', { tools: [{ type: 'namespace', tools: [{ type: 'x_search' }] }] }, 'tools'],
   ['messages', { tools: [{ type: 'advisor_20260301', model: 'x' }] }, 'tools'],
   ['messages', { tools: [{ type: 'new_tool_20270101' }] }, 'tools'],
   ['messages', { billing_policy: { bill_to: 'user_profile' } }, 'billing_policy'],
@@ -202,12 +171,41 @@ test.each<[Wire, object, object]>([
   [
     'responses',
     { tools: [{ type: 'code_interpreter' }] },
-    one('tools', 'per_container', { containers: 1 }),
+    one('tools', 'per_container', { containers: 1 }, { container_sizes: { code: 1 } }),
   ],
   [
     'responses',
     { tools: [{ type: 'shell', environment: { type: 'container_auto' } }] },
-    one('tools', 'per_container', { containers: 1 }),
+    one('tools', 'per_container', { containers: 1 }, { container_sizes: { shell: 1 } }),
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'code_interpreter', container: { type: 'auto', memory_limit: '64g' } }] },
+    one('tools', 'per_container', { containers: 64 }, { container_sizes: { code: 64 } }),
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'shell', environment: { type: 'container_auto', memory_limit: '16g' } }] },
+    one('tools', 'per_container', { containers: 16 }, { container_sizes: { shell: 16 } }),
+  ],
+  [
+    'responses',
+    { tools: [{ type: 'code_interpreter', container: { type: 'auto', memory_limit: null } }] },
+    one('tools', 'per_container', { containers: 1 }, { container_sizes: { code: 1 } }),
+  ],
+  [
+    // One that an earlier answer made was charged by its size.
+    'responses',
+    { tools: [{ type: 'code_interpreter', container: 'cntr_1' }] },
+    one('tools', 'per_container', { containers: 1 }, { container_sizes: { code: 1 } }),
+  ],
+  [
+    'responses',
+    {
+      model: 'm',
+      tools: [{ type: 'image_generation', model: 'm' }],
+    },
+    one('tools', 'image_output_per_1m', { image_output_tokens: PICTURE_TOKENS }),
   ],
   [
     'responses',
@@ -248,7 +246,7 @@ test.each<[Wire, object, object]>([
   [
     'messages',
     { tools: [{ type: 'code_execution_20250825' }] },
-    one('tools', 'per_container', { containers: 1 }),
+    one('tools', 'per_container', { containers: 1 }, { container_sizes: { code: 1 } }),
   ],
 ])('%s with %j asks for what a price must have', (wire, body, demand) => {
   expect(wires[wire](body as Record<string, unknown>)).toEqual(demand);

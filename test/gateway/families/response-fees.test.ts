@@ -1,3 +1,5 @@
+import { gatewayKey, post } from '../../support/gateway';
+import { credit, makeOrg } from '../../support/ledger';
 import { answerOf, openPriced, type Priced, told } from './priced';
 
 let priced: Priced;
@@ -94,6 +96,43 @@ test('code is charged by the containers that it ran in', async () => {
   expect(await response(request, { output })).toBe(0.044);
   expect(await response(request, { output: [...output, code('c', 'c2')] })).toBe(0.074);
   expect(await response(request, {})).toBe(0.014);
+});
+
+// OpenAI lists 0.03 USD for a container of 1 GB, 0.12, 0.48 and 1.92 for the larger ones.
+test.each([
+  ['1g', 0.03],
+  ['4g', 0.12],
+  ['16g', 0.48],
+  ['64g', 1.92],
+])('a container of %s costs %d', async (memory_limit, fee) => {
+  const shell = {
+    id: 'sh_1',
+    type: 'shell_call',
+    status: 'completed',
+    environment: { type: 'container_reference', container_id: 'c2' },
+  };
+  const coding = { type: 'code_interpreter', container: { type: 'auto', memory_limit } };
+  const shelled = { type: 'shell', environment: { type: 'container_auto', memory_limit } };
+  const costs = [
+    await response({ model: 'kinds', tools: [coding] }, { output: [code('a', 'c1')] }),
+    await response({ model: 'kinds', tools: [shelled] }, { output: [shell] }),
+  ];
+  for (const cost of costs) expect(cost).toBeCloseTo(0.014 + fee, 9);
+  // Each container by the size of its own tool.
+  const tools = [{ type: 'code_interpreter', container: { type: 'auto' } }, shelled];
+  const both = await response({ model: 'kinds', tools }, { output: [code('a', 'c1'), shell] });
+  expect(both).toBeCloseTo(0.014 + 0.03 + fee, 9);
+  expect(await response({ model: 'kinds', tools: [coding] }, {})).toBe(0.014);
+});
+
+test('a wallet that cannot pay for a large container is asked for none', async () => {
+  const { world } = priced;
+  const org = await makeOrg(world.api.db, {});
+  await credit(world.api.db, org.org_id, org.org_wallet, 1_000_000_000n);
+  const key = await gatewayKey(world.api, org.org_id);
+  const container = { type: 'auto', memory_limit: '64g' };
+  const body = { model: 'kinds', input: 'Hi', tools: [{ type: 'code_interpreter', container }] };
+  expect(await post(`${url}/v1/responses`, key, body)).toMatchObject({ status: 402 });
 });
 
 const event = (one: { type: string; [member: string]: unknown }) =>
