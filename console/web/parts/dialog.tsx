@@ -1,5 +1,9 @@
 import { Group, Modal, type ModalProps } from '@mantine/core';
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useId, useSyncExternalStore } from 'react';
+
+/** The open dialogs, the latest last: Escape is for that one alone. */
+let stack: readonly string[] = [];
+const listeners = new Set<() => void>();
 
 /** A dialog over the page. Its head is no landmark: the page has one already. */
 export function Dialog({
@@ -18,13 +22,14 @@ export function Dialog({
   is_closable?: boolean;
   children: ReactNode;
 }) {
+  const is_top = useIsTop(opened);
   return (
     <Modal.Root
       opened={opened}
       onClose={onClose}
       size={size}
       closeOnClickOutside={false}
-      closeOnEscape={is_closable}
+      closeOnEscape={is_closable && is_top}
     >
       <Modal.Overlay />
       <Modal.Content>
@@ -40,4 +45,25 @@ export function Dialog({
       </Modal.Content>
     </Modal.Root>
   );
+}
+
+/** True for the dialog that was opened last. */
+function useIsTop(opened: boolean): boolean {
+  const id = useId();
+  useEffect(() => {
+    if (!opened) return;
+    restack([...stack, id]);
+    return () => restack(stack.filter((other) => other !== id));
+  }, [opened, id]);
+  return useSyncExternalStore(hear, () => stack.at(-1) === id);
+}
+
+function restack(next: readonly string[]): void {
+  stack = next;
+  for (const listener of listeners) listener();
+}
+
+function hear(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
 }

@@ -134,6 +134,11 @@ test('whoever is taken out of a team loses their keys for it, which are shown fi
   await page.getByRole('button', { name: 'Remove Lea Leaver' }).click();
   const form = page.getByRole('dialog', { name: `Take Lea Leaver out of ${name}` });
   await form.getByText(own).waitFor();
+  // Escape closes the dialog on top alone.
+  await page.keyboard.press('Escape');
+  await form.waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Remove Lea Leaver' }).click();
+  await form.getByText(own).waitFor();
   expect(await form.getByText(other).count()).toBe(0);
   expect(await statusOf(own)).toBe('active');
   await form.getByRole('button', { name: 'Remove', exact: true }).click();
