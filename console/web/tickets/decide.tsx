@@ -183,7 +183,7 @@ export function ApproveDialog({ ticket, onClose }: Dialog) {
             readOnly={is_exact}
             currency={shown.currency}
             value={amount ?? prefilled}
-            onChange={(value) => String(value) !== String(prefilled) && setAmount(value)}
+            onChange={setAmount}
             data-autofocus
           />
           {bank && !is_bank && !is_moved_only && (

@@ -147,6 +147,12 @@ test('what a budget lacks is never shown as less than it is', async () => {
       '$0.30 of $0.30 an hour are used. Approving raises it once by $0.04, which is missing.',
     )
     .waitFor();
+  // What is typed stands there, the amount that is missing too.
+  const amount = dialog.getByLabel('Amount in USD');
+  const missing = await amount.inputValue();
+  await amount.fill('');
+  await amount.fill(missing);
+  expect(await amount.inputValue()).toBe(missing);
   await dialog.getByRole('button', { name: 'Cancel' }).click();
   const [id] = await openOf(org);
   await api(org.keys.billing_admin, 'POST', `/v1/cost-tickets/${id}/deny`, { reason: 'done' });
