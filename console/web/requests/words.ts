@@ -97,8 +97,11 @@ function eventWords(type: string, payload: Record<string, unknown>): Omit<Step, 
   return { title: spelled(type), kind: 'neutral' };
 }
 
-/** Attempts, where it went, how long it took, and what the provider refused. */
-function completed(payload: Record<string, unknown>): Omit<Step, 'at'> {
+/**
+ * How a call ended that was paid for: attempts, where it went, how long it took, and what the
+ * provider refused. Good, unless its caller got an error.
+ */
+export function completed(payload: Record<string, unknown>): Omit<Step, 'at'> {
   const { status, attempts, target, duration_ms, error_code, provider_status, provider_code } =
     payload;
   const is_good = typeof status === 'number' && status < 400;

@@ -41,17 +41,36 @@ test('an operator comes from no organization to a call that is paid, in five scr
   await page.getByLabel('Amount in USD').fill('5');
   await page.getByRole('button', { name: 'Credit it' }).click();
 
-  await page.getByRole('button', { name: 'Create key' }).click();
-  const key = (await page.getByTestId('key').textContent()) ?? '';
-  await page.getByRole('button', { name: 'I have copied it' }).click();
-  await page.getByText('Waiting for the first call').waitFor();
+  const newKey = async (name: string) => {
+    await page.getByLabel('Name of the key').fill(name);
+    await page.getByRole('button', { name: 'Create key' }).click();
+    const key = (await page.getByTestId('key').textContent()) ?? '';
+    await page.getByRole('button', { name: 'I have copied it' }).click();
+    await page.getByTestId('key').waitFor({ state: 'detached' });
+    return key;
+  };
   const { gateway_url, models } = demo();
-  const answer = await fetch(`${gateway_url}/v1/chat/completions`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ model: models[0], messages: [{ role: 'user', content: 'Hello' }] }),
+  const call = async (key: string, content: string) => {
+    const answer = await fetch(`${gateway_url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: models[0], messages: [{ role: 'user', content }] }),
+    });
+    return { status: answer.status, text: await answer.text() };
+  };
+  const other = await newKey('of somebody else');
+  const key = await newKey('first key');
+  await page.getByText('Waiting for the first call').waitFor();
+  // Neither the call of another key nor one that fails has shown that this key works.
+  expect((await call(other, 'Hello')).status).toBe(200);
+  expect((await call(key, '[[fault:error status=400]]')).status).toBe(400);
+  await page.getByText('The call arrived and failed: the caller got 400').waitFor();
+  await page.getByRole('link', { name: 'See what happened' }).waitFor();
+  expect(await page.getByText('It works').count()).toBe(0);
+  expect(await call(key, 'Hello')).toEqual({
+    status: 200,
+    text: expect.stringContaining('Hello'),
   });
-  expect([answer.status, await answer.text()]).toEqual([200, expect.stringContaining('Hello')]);
   await page.getByText('the first call has arrived').waitFor();
   await page.getByRole('button', { name }).waitFor();
   expect(complaints).toEqual([]);
