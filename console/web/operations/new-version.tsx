@@ -25,7 +25,11 @@ export function NewVersion({
   const [begun, setBegun] = useState<number>();
   const [note, setNote] = useState('');
   const [is_staged, setStaged] = useState(true);
-  const [checked, setChecked] = useState<Checked>();
+  const [answer, setAnswer] = useState<{
+    to: string;
+    beside: number | undefined;
+    checked: Checked;
+  }>();
   const [problem, setProblem] = useState<string>();
   // biome-ignore lint/correctness/useExhaustiveDependencies: what is typed stays while others write.
   useEffect(() => {
@@ -33,20 +37,25 @@ export function NewVersion({
     setText(current?.config ? configurationText(current.config) : '');
     setBegun(current?.version);
     setNote('');
-    setChecked(undefined);
+    setAnswer(undefined);
     setProblem(undefined);
   }, [opened]);
-  // What was checked was compared with the version before.
   const now = current?.version;
-  // biome-ignore lint/correctness/useExhaustiveDependencies: of the version in force alone.
-  useEffect(() => setChecked(undefined), [now]);
+  // Of this text alone, and compared with the version that is in force.
+  const is_checked = answer?.to === text && answer.beside === now;
+  const checked = is_checked ? answer.checked : undefined;
   const { config, problem: mistake } = configurationIn(text);
   const check = async () => {
     if (config === undefined) return;
-    setChecked(undefined);
+    setAnswer(undefined);
     setProblem(undefined);
     try {
-      setChecked(await call('PUT /api/gateway-config', { body: { config, dry_run: true } }));
+      const body = { config, dry_run: true };
+      setAnswer({
+        to: text,
+        beside: now,
+        checked: await call('PUT /api/gateway-config', { body }),
+      });
     } catch (refusal) {
       setProblem(problemWords(refusal));
     }
@@ -76,10 +85,7 @@ export function NewVersion({
             : 'Gateways run their own files, which only they can read: copy one here.'
         }`}
         value={text}
-        onChange={(event) => {
-          setText(event.currentTarget.value);
-          setChecked(undefined);
-        }}
+        onChange={(event) => setText(event.currentTarget.value)}
         error={mistake}
         autosize
         minRows={8}

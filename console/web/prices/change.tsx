@@ -30,26 +30,24 @@ export function PriceDialog({
   onClose: () => void;
 }) {
   const [form, setForm] = useState<Form>(formOf(undefined));
-  const [preview, setPreview] = useState<Preview>();
+  /** Of the form that it was asked for, and shown with no other. */
+  const [answer, setAnswer] = useState<{ to: Form; preview: Preview }>();
   const [problem, setProblem] = useState<string>();
   useEffect(() => {
     setForm(formOf(price === 'new' ? undefined : price));
-    setPreview(undefined);
     setProblem(undefined);
   }, [price]);
   if (price === undefined) return null;
   const present = price === 'new' ? undefined : price;
-  const edit = (change: Partial<Form>) => {
-    setForm((before) => ({ ...before, ...change }));
-    setPreview(undefined);
-  };
+  const edit = (change: Partial<Form>) => setForm((before) => ({ ...before, ...change }));
   const wrong = names.filter((name) => amountOf(name, form) === undefined);
   const is_ready = wrong.length === 0 && form.provider !== '' && form.model !== '';
   const tryIt = async () => {
     setProblem(undefined);
     const body = { ...keptOf(present), ...wholeOf(form), days: DAYS };
-    await call('POST /api/admin/prices/preview', { body }).then(setPreview, (refusal) =>
-      setProblem(wordsOf(refusal)),
+    await call('POST /api/admin/prices/preview', { body }).then(
+      (preview) => setAnswer({ to: form, preview }),
+      (refusal) => setProblem(wordsOf(refusal)),
     );
   };
   const submit = async (idempotency_key: string) => {
@@ -129,7 +127,7 @@ export function PriceDialog({
           {problem}
         </Alert>
       )}
-      {preview && <Result preview={preview} />}
+      {answer?.to === form && <Result preview={answer.preview} />}
     </FormModal>
   );
 }

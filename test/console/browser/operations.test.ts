@@ -3,6 +3,7 @@ import path from 'node:path';
 import type { Browser, Page, Route } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
+import { overtake } from '../../support/console/look';
 import { makeOrganization } from '../../support/console/organization';
 import { api, ask, demo, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';
@@ -253,12 +254,18 @@ test('a version is checked before it is made, rolled out, paused, resumed and ab
   await field.fill('providers: [');
   await form.getByText(/^Flow sequence/).waitFor();
   await field.fill(gatewayFile());
+  const changes = form.getByText(/nothing before it|Where|changes nothing/).first();
+  const begin = form.getByRole('button', { name: 'Begin a rollout' });
+  // An answer that comes after the text was changed is of the text before.
+  await overtake(page, '**/api/gateway-config', {
+    press: () => form.getByRole('button', { name: 'Check it' }).click(),
+    first: () => field.fill('{}'),
+  });
+  expect([await changes.count(), await begin.isDisabled()]).toEqual([0, true]);
+  await field.fill(gatewayFile());
   await form.getByRole('button', { name: 'Check it' }).click();
-  await form
-    .getByText(/nothing before it|Where|changes nothing/)
-    .first()
-    .waitFor();
-  await form.getByRole('button', { name: 'Begin a rollout' }).click();
+  await changes.waitFor();
+  await begin.click();
   await form.waitFor({ state: 'detached' });
   const rollouts = page.getByRole('table', { name: 'Rollouts' });
   await rollouts.getByRole('button', { name: 'Pause' }).click();
