@@ -146,7 +146,7 @@ export const web: Record<string, string> = {
   people: 'api base fields parts session wallets',
   agents: 'api base fields keys parts people session',
   settings: 'api base fields parts session tickets',
-  setup: 'api base fields keys parts session',
+  setup: 'api base fields keys parts requests session',
   screens:
     'agents api base chat exports fields keys operations parts payments people prices requests session settings setup spend tickets wallets',
   app: 'api base parts screens session tickets',

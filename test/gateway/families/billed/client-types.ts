@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { root } from '../../../runtime/root';
+import { root } from '../../../../runtime/root';
 
 // What the official clients' types say of the wires: the tests that walk them fail for what is new.
 

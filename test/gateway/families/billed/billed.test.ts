@@ -4,7 +4,7 @@ import {
   demandReader,
   messageMembers,
   responseMembers,
-} from '../../../gateway/families/billed';
+} from '../../../../gateway/families/billed';
 import {
   cacheLifeIn,
   chatTools,
@@ -13,9 +13,9 @@ import {
   PICTURE_TOKENS,
   responseTools,
   SPOKEN_TOKENS,
-} from '../../../gateway/families/demand';
-import { contentBlocks, outputItems } from '../../../gateway/families/fees';
-import { checkKeys } from '../../../gateway/wire/members';
+} from '../../../../gateway/families/demand';
+import { contentBlocks, outputItems } from '../../../../gateway/families/fees';
+import { checkKeys } from '../../../../gateway/wire/members';
 import { anthropic, chatFile, membersOf, responseFile, toolTypes } from './client-types';
 
 // Whatever a request can say is decided once: free, priced or refused. The official clients' types
