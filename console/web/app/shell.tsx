@@ -1,11 +1,23 @@
-import { AppShell, Burger, Center, Group, NavLink, Text } from '@mantine/core';
+import {
+  AppShell,
+  Burger,
+  Button,
+  Center,
+  Group,
+  NavLink,
+  Stack,
+  Text,
+  Title,
+} from '@mantine/core';
 import { useDisclosure } from '@mantine/hooks';
 import { useQuery } from '@tanstack/react-query';
 import { Link, Outlet, useLocation, useNavigate } from '@tanstack/react-router';
 import { useEffect, useState } from 'react';
 import { isUnfit, Refusal, shownSince } from '../api/client';
+import { act } from '../parts/act';
 import { Failure, Loading } from '../parts/states';
 import { UpgradeFirst } from '../parts/upgrade-first';
+import { signOut } from '../session/leave';
 import { type Me, meQuery } from '../session/me';
 import { OpenTickets } from '../tickets/open-tickets';
 import { Elsewhere, useOtherTabs } from './elsewhere';
@@ -26,7 +38,20 @@ export function Shell() {
   if (error && me === undefined)
     return (
       <Center mih="80vh" p="md" component="main">
-        <Failure error={error} retry={() => void refetch()} />
+        <Stack>
+          <Title order={1} ta="center">
+            Console
+          </Title>
+          <Failure error={error} />
+          <Group justify="center">
+            <Button variant="default" onClick={() => void refetch()}>
+              Try again
+            </Button>
+            <Button variant="default" onClick={() => void act(signOut)}>
+              Sign out
+            </Button>
+          </Group>
+        </Stack>
       </Center>
     );
   if (me === undefined) return <Loading />;

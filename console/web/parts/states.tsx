@@ -37,7 +37,7 @@ export function Empty({ title, children }: { title: string; children?: ReactNode
 
 /** What went wrong, in the server's words, and how to go on. */
 export function Failure({ error, retry }: { error: unknown; retry?: (() => void) | undefined }) {
-  if (error instanceof Refusal && error.status === 403)
+  if (error instanceof Refusal && error.code === 'permission_denied')
     return (
       <Empty title="You may not see this">
         {error.message} Ask an owner of your organization for the right, or sign in as somebody

@@ -17,14 +17,15 @@ const UNENDED = 'svc-unended';
 
 /**
  * Ends the session, and takes this tab and the others of the browser away from what they show: also
- * if the server is away, which the sign-in then says. Throws its refusal if it is there.
+ * if the session lives on, as the server is away or lets its organization do nothing, which the
+ * sign-in then says. Throws any other refusal.
  */
 export async function signOut(): Promise<void> {
   let is_ended = true;
   try {
     await send('DELETE', '/api/session', { signal: AbortSignal.timeout(SIGN_OUT_MS) });
   } catch (refusal) {
-    if (!isAway(refusal)) throw refusal;
+    if (!isAway(refusal) && !isShutOut(refusal)) throw refusal;
     is_ended = false;
   }
   const channel = openSessionChannel();
@@ -35,6 +36,11 @@ export async function signOut(): Promise<void> {
 
 function isAway(refusal: unknown): boolean {
   return refusal instanceof Refusal && (refusal.status === 0 || refusal.status >= 500);
+}
+
+/** A suspended organization's session is let do nothing, and so cannot be ended either. */
+function isShutOut(refusal: unknown): boolean {
+  return refusal instanceof Refusal && refusal.code === 'organization_suspended';
 }
 
 let is_leaving = false;

@@ -3,7 +3,7 @@ import { useEffect, useState } from 'react';
 import { send } from '../api/client';
 import { forgetUnended, isUnended } from './leave';
 
-/** Says that the server heard nothing of this tab's sign-out, and tells it again. */
+/** Says that this tab's sign-out has not ended the session, and asks the server for it again. */
 export function Unended() {
   const [is_unended] = useState(isUnended);
   useEffect(() => {
@@ -16,8 +16,8 @@ export function Unended() {
   if (!is_unended) return null;
   return (
     <Alert color="yellow" role="alert">
-      You are signed out here. The server could not be reached, so the session itself ends within an
-      hour without use.
+      You are signed out here. The server did not end it, so the session itself ends within an hour
+      without use.
     </Alert>
   );
 }

@@ -126,3 +126,28 @@ test('an operator finds an organization, renames, suspends and archives it, and 
   expect(complaints).toEqual([]);
   await context.close();
 });
+
+test('whoever belongs to a suspended organization is told so, goes on once it is not, and can leave', async () => {
+  const own = await makeOrganization('Suspended', 5);
+  const at = `/v1/admin/organizations/${own.id}`;
+  const { page, context } = await visit(browser, { access_key: own.keys.owner });
+  await page.getByRole('button', { name: 'owner of Suspended' }).waitFor();
+  await api(admin(), 'POST', `${at}/suspend`, { reason: 'unpaid' });
+  await page.goto('/wallets');
+  await page
+    .getByRole('alert')
+    .getByText(/suspended/)
+    .waitFor();
+  expect(await page.getByText('You may not see this').count()).toBe(0);
+  expect(await violations(page)).toEqual([]);
+  await api(admin(), 'POST', `${at}/unsuspend`);
+  await page.getByRole('button', { name: 'Try again' }).click();
+  await page.getByRole('heading', { name: 'Wallets' }).waitFor();
+  await api(admin(), 'POST', `${at}/suspend`, { reason: 'unpaid' });
+  await page.goto('/wallets');
+  await page.getByRole('button', { name: 'Sign out' }).click();
+  await page.waitForURL('**/login');
+  await page.getByLabel('Access key or one-time code').waitFor();
+  expect(await context.cookies()).toEqual([]);
+  await context.close();
+});
