@@ -23,6 +23,7 @@ export function Dialog({
   children: ReactNode;
 }) {
   const is_top = useIsTop(opened);
+  useFocusBack(opened);
   return (
     <Modal.Root
       opened={opened}
@@ -30,6 +31,7 @@ export function Dialog({
       size={size}
       closeOnClickOutside={false}
       closeOnEscape={is_closable && is_top}
+      returnFocus={false}
     >
       <Modal.Overlay />
       <Modal.Content>
@@ -56,6 +58,23 @@ function useIsTop(opened: boolean): boolean {
     return () => restack(stack.filter((other) => other !== id));
   }, [opened, id]);
   return useSyncExternalStore(hear, () => stack.at(-1) === id);
+}
+
+/**
+ * Focus goes back to where it was. Mantine's own way forgets that of a dialog which was opened as it
+ * was mounted, or is taken away as it closes.
+ */
+function useFocusBack(opened: boolean): void {
+  useEffect(() => {
+    if (!opened) return;
+    const before = document.activeElement;
+    // A menu is gone by then, and its button is not.
+    const menu = before?.closest('[role=menu]')?.getAttribute('aria-labelledby');
+    const back = menu ? document.getElementById(menu) : before;
+    return () => {
+      if (back instanceof HTMLElement) back.focus({ preventScroll: true });
+    };
+  }, [opened]);
 }
 
 function restack(next: readonly string[]): void {

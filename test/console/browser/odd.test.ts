@@ -67,6 +67,45 @@ async function tabTo(page: Page, name: string): Promise<void> {
   throw new Error(`Tab does not lead to ${name}.`);
 }
 
+test('the keyboard is where it was after a dialog closes, however the dialog came', async () => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  const form = page.getByRole('dialog');
+  const focused = (name: string) =>
+    until(async () => {
+      const here = 'document.activeElement?.getAttribute("aria-label")';
+      const words = 'document.activeElement?.textContent ?? ""';
+      return (await page.evaluate<string>(`${here} ?? ${words}`)) === name;
+    });
+  /** The dialog has the focus; then it goes, and the focus back to the button. */
+  const leave = async (name: string, how: () => Promise<void>) => {
+    await until(() =>
+      page.evaluate<boolean>('document.activeElement?.closest("[role=dialog]") !== null'),
+    );
+    await how();
+    await form.waitFor({ state: 'detached' });
+    await focused(name);
+  };
+  const pressEscape = () => page.keyboard.press('Escape');
+  await page.goto('/wallets');
+  // It is mounted as it opens.
+  await page.getByRole('button', { name: 'Credit by hand' }).press('Enter');
+  await leave('Credit by hand', pressEscape);
+  await page.goto('/people');
+  const change = 'Change Mo Member';
+  const byMenu = async (what: string) => {
+    await page.getByRole('button', { name: change }).press('Enter');
+    await page.getByRole('menuitem', { name: what }).press('Enter');
+  };
+  await byMenu('Change the role');
+  await leave(change, pressEscape);
+  // The second dialog takes the place of the first.
+  await byMenu('Invite to sign in');
+  await form.getByRole('button', { name: 'Create invitation' }).press('Enter');
+  await form.getByTestId('invitation').waitFor();
+  await leave(change, () => form.getByRole('button', { name: 'I have copied it' }).press('Enter'));
+  await context.close();
+});
+
 describe('a waiting call is approved', () => {
   beforeEach(drain);
   afterEach(refill);
