@@ -35,6 +35,8 @@ export type Runner = 'code' | 'shell';
 export interface Need {
   param: string;
   amount: Amount;
+  /** Those whose prices must have it; all that may serve if absent. */
+  providers?: readonly string[];
 }
 
 /** Reads a member that is there; throws if nothing can price it. */
@@ -278,6 +280,25 @@ export function addTools(
 /** The type of a tool without the day of its version. */
 function undated(type: string): string {
   return type.replace(/_\d{8}$|_\d{4}_\d{2}_\d{2}$/, '');
+}
+
+/**
+ * What a request asks of these providers for, who bill each run of a tool, and have one that
+ * searches the files of a request whether it is asked for or not.
+ */
+export function byRun(demand: Demand, body: Body, providers: readonly string[]): Demand {
+  const runs = runsOf(countOf(body.max_tool_calls));
+  const units = { ...demand.units };
+  if (units.containers) units.containers *= runs;
+  const param = ['input', 'messages'].find((name) => listOf(body[name]).some(hasFile));
+  if (param === undefined) return units.containers ? { ...demand, units } : demand;
+  const needs = [...demand.needs, { param, amount: 'per_file_search' as const, providers }];
+  return { ...demand, needs, units: { ...units, file_searches: runs } };
+}
+
+function hasFile(item: Body): boolean {
+  const parts = [item, ...listOf(item.content), ...listOf(item.output)];
+  return parts.some(({ type }) => type === 'input_file' || type === 'file');
 }
 
 function need(demand: Asked, param: string, amount: Amount): void {

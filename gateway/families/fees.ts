@@ -1,20 +1,16 @@
-import type { Usage } from '../../domain/ledger/calls';
 import { type Body, countOf, isObject, listOf, stringOf } from '../wire/values';
-import { type Demand, nothing_asked, PICTURE_TOKENS, RUNS_MAX, type Runner } from './demand';
+import type { Runner } from './demand';
 
 // What an answer tells of its bill beside the tokens of its usage: the tier that it was served at,
 // and the tools that ran. It is kept apart from the usage, since it counts also if that is lost.
 
 /** A run of a tool that is billed by number; `other` is one that costs nothing. */
-type Run = 'web_search' | 'file_search' | 'picture' | 'other' | InContainer;
+export type Run = 'web_search' | 'file_search' | 'picture' | 'other' | InContainer;
 /** Code that ran in a container; without a name if the provider tells none. */
 interface InContainer {
   container: string;
   by: Runner;
 }
-
-// More than any picture takes, read or made: what is told above it is not charged.
-const PICTURE_TOKENS_MOST = 3 * PICTURE_TOKENS;
 
 /** What was seen of an answer's fees so far. */
 export interface Seen {
@@ -22,8 +18,10 @@ export interface Seen {
   runs: Map<string, Run>;
   /** The names of the runs by what they were told by: an id, or a place in the output. */
   places: Map<string, string>;
-  /** The provider's own number, if it tells one. */
+  /** The provider's own numbers, if it tells any. */
   web_searches: number | undefined;
+  file_searches: number | undefined;
+  code_runs: number | undefined;
   /** The tokens of pictures that a tool made; they stand beside the usage. */
   picture_input_tokens: number;
   picture_output_tokens: number | undefined;
@@ -35,6 +33,8 @@ export const nothing_seen: Seen = {
   runs: new Map(),
   places: new Map(),
   web_searches: undefined,
+  file_searches: undefined,
+  code_runs: undefined,
   picture_input_tokens: 0,
   picture_output_tokens: undefined,
   service_tier: undefined,
@@ -51,12 +51,28 @@ export function seeChat({ service_tier, usage }: Body, found: Found): void {
   // Most chunks say nothing new.
   if (usage == null && service_tier === found.seen.service_tier) return;
   const { server_tool_use, num_search_queries } = isObject(usage) ? usage : {};
+  const runs = runsIn(usage);
   see(found, {
+    ...runs,
     service_tier: nameOf(service_tier),
     web_searches:
       largest(found.seen.web_searches, numberOf(num_search_queries)) ??
-      numberOf(isObject(server_tool_use) ? server_tool_use.web_search_requests : undefined),
+      numberOf(isObject(server_tool_use) ? server_tool_use.web_search_requests : undefined) ??
+      runs.web_searches,
   });
+}
+
+/** The runs that a usage object counts by their tools, in xAI's words. */
+function runsIn(usage: unknown) {
+  const { server_side_tool_usage_details: told } = isObject(usage) ? usage : {};
+  if (!isObject(told)) return {};
+  // Files that the request attaches are searched by a tool that has a name of its own.
+  const [files, attached] = [told.file_search_calls, told.document_search_calls].map(numberOf);
+  return {
+    web_searches: numberOf(told.web_search_calls),
+    file_searches: attached === undefined ? files : attached + (files ?? 0),
+    code_runs: numberOf(told.code_interpreter_calls),
+  };
 }
 
 /** A whole answer of Responses. */
@@ -64,9 +80,12 @@ export function seeResponse(answer: Body, found: Found): void {
   for (const [at, item] of listOf(answer.output).entries()) seeItem(item, at, found);
   const { web_search, image_gen } = isObject(answer.tool_usage) ? answer.tool_usage : {};
   const pictures = isObject(image_gen) ? image_gen : {};
+  const runs = runsIn(answer.usage);
   see(found, {
+    ...runs,
     service_tier: nameOf(answer.service_tier),
-    web_searches: numberOf(isObject(web_search) ? web_search.num_requests : undefined),
+    web_searches:
+      numberOf(isObject(web_search) ? web_search.num_requests : undefined) ?? runs.web_searches,
     picture_input_tokens: numberOf(pictures.input_tokens),
     picture_output_tokens: numberOf(pictures.output_tokens),
   });
@@ -176,65 +195,6 @@ export function seeMessageUsage(usage: unknown, found: Found): void {
 export function seeMessage(message: Body, found: Found): void {
   for (const block of listOf(message.content)) seeBlock(block, found);
   seeMessageUsage(message.usage, found);
-}
-
-/**
- * A usage with the fees of its answer. The tier and the region that were asked for stand for those
- * that the answer does not name; of an answer that nobody could read, all that was held for counts.
- */
-export function withFees(
-  usage: Usage,
-  { seen, is_unread }: { seen: Seen; is_unread: boolean },
-  demand: Demand,
-): Usage {
-  if (seen === nothing_seen && demand === nothing_asked) return usage;
-  const { units } = demand;
-  const untold = is_unread ? units : demand.untold;
-  const service_tier = seen.service_tier ?? demand.service_tier;
-  const region = seen.region ?? demand.region;
-  const runs = [...seen.runs.values()].slice(0, RUNS_MAX);
-  const count = (kind: Run) => runs.filter((run) => run === kind).length;
-  const made = count('picture');
-  const counted_pictures = made * PICTURE_TOKENS || untold.image_output_tokens;
-  const most = Math.max(1, made) * PICTURE_TOKENS_MOST;
-  const pictures = Math.min(seen.picture_output_tokens ?? counted_pictures ?? 0, most);
-  const looked_at = Math.min(seen.picture_input_tokens, most);
-  const told_searches = seen.web_searches ?? (count('web_search') || untold.web_searches);
-  const searches = Math.min(told_searches ?? 0, demand.searches_max ?? RUNS_MAX);
-  const billed: Usage = { ...usage };
-  add(billed, 'prompt_tokens', looked_at);
-  add(billed, 'completion_tokens', pictures);
-  add(billed, 'image_input_tokens', looked_at);
-  add(billed, 'image_output_tokens', pictures);
-  add(billed, 'web_searches', searches);
-  add(billed, 'file_searches', count('file_search') || untold.file_searches);
-  // A container that a search brings with it is free.
-  if (units.containers) add(billed, 'containers', containersOf(runs, demand) || untold.containers);
-  if (service_tier !== undefined) billed.service_tier = service_tier;
-  if (region !== undefined) billed.region = region;
-  return billed;
-}
-
-/** The containers that code ran in, in those of the smallest size. */
-function containersOf(runs: readonly Run[], { container_sizes = {} }: Demand): number {
-  const sizes = new Map<string, number>();
-  let unnamed = 0;
-  for (const run of runs) {
-    if (typeof run !== 'object') continue;
-    const { container, by } = run;
-    const { [by]: size = 1 } = container_sizes;
-    if (container === '') unnamed += size;
-    else sizes.set(container, Math.max(size, sizes.get(container) ?? 0));
-  }
-  // One that is not named is one of those that are.
-  return [...sizes.values()].reduce((a, b) => a + b, 0) || unnamed;
-}
-
-type Count = Exclude<keyof Usage, 'service_tier' | 'region'>;
-
-/** A count of nothing is left out. */
-function add(usage: Usage, name: Count, count = 0): void {
-  if (count > 0) usage[name] = (usage[name] ?? 0) + count;
 }
 
 /** Takes what is told; what is not told stands. */

@@ -112,6 +112,8 @@ export interface Wire {
   tiers?: Readonly<Record<string, Readonly<Record<string, string>>>>;
   /** How its usage object says what the call cost its account; absent: it does not. */
   cost?: CostTold;
+  /** It bills each run of a tool, also of the one by which it searches the files of a request. */
+  bills_runs?: true;
   /** Members of a body that it refuses and that change no answer: they are left out. */
   drop?: readonly string[];
   /**

@@ -1,7 +1,7 @@
 import { AppError } from '../../domain/errors';
 import type { Estimated, Routed } from '../call/call';
 import { encodingOf } from '../counting/tokenizer';
-import { nothing_asked } from '../families/demand';
+import { byRun, type Demand, nothing_asked } from '../families/demand';
 import { paymentOf } from './pay';
 import { checkPriced } from './priced';
 
@@ -13,7 +13,7 @@ export async function estimate(call: Routed): Promise<Estimated> {
   const { gateway, family, request, candidates } = call;
   const agent_id = call.identity.agent_id ?? agentOf(call);
   const payment = paymentOf(call);
-  const demand = family.demand?.(request.body) ?? nothing_asked;
+  const demand = demandOf(call);
   if (demand.needs.length > 0) await checkPriced(call, demand);
   const input = family.input(request.body);
   const counted = gateway.tokenizer.count(input.texts, encodingOf(call.model));
@@ -36,6 +36,18 @@ export async function estimate(call: Routed): Promise<Estimated> {
     units,
     demand,
   });
+}
+
+/** What the request asks for beyond tokens, of those who may serve it. */
+function demandOf({ family, request, candidates }: Routed): Demand {
+  const demand = family.demand?.(request.body) ?? nothing_asked;
+  const by_run = candidates.filter(({ target }) => target.wire.bills_runs);
+  if (by_run.length === 0) return demand;
+  return byRun(
+    demand,
+    request.body,
+    by_run.map(({ target }) => target.provider),
+  );
 }
 
 /**

@@ -14,7 +14,10 @@ export async function checkPriced(call: Routed, { needs }: Demand): Promise<void
   for (const { provider, model } of call.prices) {
     const price = priceFor(prices, { provider, model });
     if (price === undefined || price.free) continue;
-    const lacking = needs.find(({ amount }) => amountOf(price, amount) === null);
+    const lacking = needs.find(
+      ({ amount, providers }) =>
+        amountOf(price, amount) === null && (providers?.includes(provider) ?? true),
+    );
     if (lacking !== undefined) throw unpriced(lacking, model);
   }
 }

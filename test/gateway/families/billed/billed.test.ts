@@ -7,6 +7,7 @@ import {
 } from '../../../../gateway/families/billed';
 import {
   cacheLifeIn,
+  byRun,
   chatTools,
   messageTools,
   nothing_asked,
@@ -273,6 +274,19 @@ test.each<[object, '5m' | '1h' | undefined]>([
 
 test.each(Object.entries(wires))('a mark on the wire of %s is asked for', (_, read) => {
   expect(read({ ...hour })).toEqual({ ...nothing_asked, cache_life: '1h' });
+});
+
+test('where each run of a tool is billed, as many are held for as are expected', () => {
+  const demandOf = (body: Record<string, unknown>) => byRun(wires.responses(body), body, ['xai']);
+  const tools = [{ type: 'code_interpreter' }];
+  expect(demandOf({ tools }).units).toEqual({ containers: 10 });
+  expect(demandOf({ tools, max_tool_calls: 3 }).units).toEqual({ containers: 3 });
+  const input = [{ role: 'user', content: [{ type: 'input_file', file_url: 'https://a/b.pdf' }] }];
+  expect(demandOf({ input })).toMatchObject({
+    needs: [{ param: 'input', amount: 'per_file_search', providers: ['xai'] }],
+    units: { file_searches: 10 },
+  });
+  expect(demandOf({ input: 'Hi' })).toEqual(nothing_asked);
 });
 
 test.each([
