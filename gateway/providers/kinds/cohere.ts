@@ -7,4 +7,6 @@ export const cohere: Kind = keyedKind('cohere', 'https://api.cohere.ai/compatibi
   drop: ['store', 'metadata', 'user', 'service_tier'],
   drop_anywhere: without_caching,
   lacks: ['parallel_tool_calls'],
+  // Searches of the web, and servers of the account.
+  refuses: ['connectors'],
 });

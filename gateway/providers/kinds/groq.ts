@@ -6,4 +6,6 @@ export const groq: Kind = keyedKind('groq', 'https://api.groq.com/openai/v1', {
   drop_anywhere: without_caching,
   ...without_hints,
   lacks: ['logit_bias', 'logprobs', 'top_logprobs'],
+  // They choose the models and tools behind its compound ones.
+  refuses: ['compound_custom', 'search_settings'],
 });

@@ -9,5 +9,7 @@ export const together: Kind = keyedKind('together', 'https://api.together.xyz/v1
     'audio_transcriptions',
   ],
   drop_anywhere: without_caching,
+  // A second model, which looks at what the first one says.
+  refuses: ['safety_model'],
   rename: { max_completion_tokens: 'max_tokens' },
 });

@@ -22,6 +22,7 @@ beforeAll(async () => {
     'groq',
     'gemini',
     'cohere',
+    'openrouter',
   ];
   for (const provider of priced)
     await makePrice(world.api.db, { ...price, provider, model: 'the-model' });

@@ -16,6 +16,7 @@ import {
   SPOKEN_TOKENS,
 } from '../../../../gateway/families/demand';
 import { contentBlocks, outputItems } from '../../../../gateway/families/fees';
+import { everyWire } from '../../../../gateway/kind-table';
 import { checkKeys } from '../../../../gateway/wire/members';
 import { anthropic, chatFile, membersOf, responseFile, toolTypes } from './client-types';
 
@@ -299,7 +300,8 @@ test.each([
 });
 
 test('a member that decides about money may stand once, in one spelling', () => {
-  for (const name of decidingMembers) {
+  const refused = everyWire().flatMap(({ wire }) => wire.refuses ?? []);
+  for (const name of [...decidingMembers, ...refused]) {
     const twice = `{"${name}":1,"${name}":2}`;
     const misspelled = `{"${name.toUpperCase()}":1}`;
     for (const text of [twice, misspelled]) expect(() => checkKeys(text)).toThrow();
