@@ -62,9 +62,12 @@ function changesOf(wire: Wire): string {
   const named = [...droppedBy(wire), ...drop_empty.map((name) => `empty ${name}`)];
   const renamed = Object.entries(rename).map(([from, to]) => `${from} → ${to}`);
   const refused = [...lacks, ...refuses].map((name) => `422: ${name}`);
+  const written = Object.keys(wire.with_files ?? {}).map((name) => `with files: ${name}`);
   const moved = wire.marks_blocks === true ? ['cache_control → the last block'] : [];
   const listed = betas instanceof Map ? ['betas that it does not know'] : [];
-  return [...named, ...renamed, ...moved, ...refused, ...listed].join(', ') || 'nothing';
+  return (
+    [...named, ...renamed, ...written, ...moved, ...refused, ...listed].join(', ') || 'nothing'
+  );
 }
 
 /** Why members are left out, one row each, with the kinds that do so. */

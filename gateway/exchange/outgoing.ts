@@ -1,4 +1,5 @@
 import type { Funded } from '../call/call';
+import { filesIn } from '../families/demand';
 import { renamed } from '../families/forms';
 import type { ClientRequest } from '../families/request';
 import type { Asked, Wire } from '../providers/kind';
@@ -70,7 +71,9 @@ function namedBody(call: Sendable, candidate: Candidate): Buffer {
   const asks = asksUsage(call, candidate);
   const { written_cap: cap } = call.family;
   const is_uncapped = cap !== undefined && body[cap.member] == null;
-  if (!asks && !is_uncapped && body.model === upstream) return outgoing.bytes;
+  const added = Object.entries(addedMembers(call, candidate));
+  const is_whole = !asks && !is_uncapped && added.length === 0;
+  if (is_whole && body.model === upstream) return outgoing.bytes;
   if (outgoing.form_model !== undefined) return renamed(outgoing, upstream);
   const text = outgoing.bytes.toString('utf8');
   const edits: Edit[] = [];
@@ -78,11 +81,19 @@ function namedBody(call: Sendable, candidate: Candidate): Buffer {
     edits.push(memberEdit(text, outgoing.spans, 'model', JSON.stringify(upstream)));
   }
   if (is_uncapped) edits.push(memberEdit(text, outgoing.spans, cap.member, String(cap.tokens)));
+  for (const [name, value] of added)
+    edits.push(memberEdit(text, outgoing.spans, name, JSON.stringify(value)));
   if (asks) {
     const options = { ...(body.stream_options as Body | null), include_usage: true };
     edits.push(memberEdit(text, outgoing.spans, 'stream_options', JSON.stringify(options)));
   }
   return Buffer.from(applyEdits(text, edits));
+}
+
+/** What the provider is told of files, so that it reads them as they are priced here. */
+function addedMembers({ request }: Sendable, { target }: Candidate) {
+  const { with_files } = target.wire;
+  return with_files === undefined || filesIn(request.body) === undefined ? {} : with_files;
 }
 
 /**

@@ -290,15 +290,20 @@ export function byRun(demand: Demand, body: Body, providers: readonly string[]):
   const runs = runsOf(countOf(body.max_tool_calls));
   const units = { ...demand.units };
   if (units.containers) units.containers *= runs;
-  const param = ['input', 'messages'].find((name) => listOf(body[name]).some(hasFile));
+  const param = filesIn(body);
   if (param === undefined) return units.containers ? { ...demand, units } : demand;
   const needs = [...demand.needs, { param, amount: 'per_file_search' as const, providers }];
   return { ...demand, needs, units: { ...units, file_searches: runs } };
 }
 
+/** The member of a chat, or of a response, in which files stand; undefined if there are none. */
+export function filesIn(body: Body): string | undefined {
+  return ['input', 'messages'].find((name) => listOf(body[name]).some(hasFile));
+}
+
 function hasFile(item: Body): boolean {
   const parts = [item, ...listOf(item.content), ...listOf(item.output)];
-  return parts.some(({ type }) => type === 'input_file' || type === 'file');
+  return parts.some(({ type, file }) => type === 'input_file' || type === 'file' || file != null);
 }
 
 function need(demand: Asked, param: string, amount: Amount): void {

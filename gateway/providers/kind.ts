@@ -123,6 +123,8 @@ export interface Wire {
   lacks?: readonly string[];
   /** Members that change who serves or what it costs behind the gateway's back: 422. */
   refuses?: readonly string[];
+  /** Members that are written into a chat or response with files, whose readers it bills apart. */
+  with_files?: Readonly<Record<string, unknown>>;
   /** Members that are left out where they hold an empty list. */
   drop_empty?: readonly string[];
   /** Members that it calls otherwise. */

@@ -16,5 +16,8 @@ export const openrouter: Kind = keyedKind('openrouter', 'https://openrouter.ai/a
         : [cost],
     unit_places: 0,
   },
+  // Models that read no PDF get it by OCR at 2 USD a thousand pages unless another engine is named;
+  // this one is free (openrouter.ai/docs/guides/overview/multimodal/pdfs, 2026-09).
+  with_files: { plugins: [{ id: 'file-parser', pdf: { engine: 'cloudflare-ai' } }] },
   refuses: ['provider', 'route', 'preset', 'models', 'plugins'],
 });

@@ -27,3 +27,37 @@ test.each<[string, object, string]>([
   ]);
   expect(upstream.arrived).toEqual([]);
 });
+
+const spoken = (part: object) => ({ messages: [{ role: 'user', content: [part] }] });
+const asked = (part: object) => ({
+  messages: undefined,
+  input: [{ role: 'user', content: [part] }],
+});
+const pdf = 'https://example.com/a.pdf';
+const free_engine = [{ id: 'file-parser', pdf: { engine: 'cloudflare-ai' } }];
+
+test.each<[string, object]>([
+  ['/v1/chat/completions', spoken({ type: 'file', file: { filename: 'a.pdf', file_data: pdf } })],
+  ['/v1/chat/completions', spoken({ file: { file_data: 'data:application/pdf;base64,aGk=' } })],
+  [
+    '/v1/chat/completions',
+    { ...spoken({ type: 'file', file: { file_data: pdf } }), plugins: null, stream: true },
+  ],
+  ['/v1/responses', asked({ type: 'input_file', file_url: pdf })],
+])(
+  'a file to OpenRouter at %s is read by the engine that costs nothing: %j',
+  async (path, more) => {
+    const url = await openKind({ kind: 'openrouter' });
+    upstream.play([completion], 'application/json');
+    const { arrived } = await ask(url, { ...hello, ...more }, path);
+    expect(arrived?.body.plugins).toEqual(free_engine);
+    expect(arrived?.text.match(/"plugins"/g)).toHaveLength(1);
+  },
+);
+
+test('a body without a file goes to OpenRouter as it is', async () => {
+  const url = await openKind({ kind: 'openrouter' });
+  upstream.play([completion], 'application/json');
+  const { status, arrived } = await ask(url, hello);
+  expect([status, arrived?.text]).toEqual([200, JSON.stringify(hello)]);
+});
