@@ -1,18 +1,30 @@
 import { z } from 'zod';
+import { decidingMembers } from '../families/billed';
+import { harmless } from '../providers/harmless';
 import type { Shape } from '../providers/kind';
 import { isDeciding } from '../wire/members';
 
 // What targets may do with the members of a body.
 
 // These decide what is answered and charged.
-const kept_members = /^(?:models?|stream|messages|input|prompt|n|best_?of|max_?\w*tokens)$/i;
+const kept_members =
+  /^(?:models?|stream|messages|input|prompt|n|best_?of|max_?\w*tokens|max_?tool_?calls)$/i;
+const isKept = (name: string) => kept_members.test(name);
+// What has a price of its own, unless it is charged as whoever served it heard of it.
+const isCharged = (name: string) =>
+  decidingMembers.includes(name) && !Object.hasOwn(harmless, name);
 const member = z.string().regex(/^\w{1,64}$/, 'must be the name of a member of a body');
-/** A member that may be left out, or have another name. */
-export const droppable = member.refine((name) => !kept_members.test(name), {
+/** A member that may have another name. */
+export const calledOtherwise = member.refine((name) => !isKept(name), {
   error: 'decides what is answered and charged, so it cannot be left out',
 });
+/** A member that may be left out: what is charged is what its provider has heard of. */
+export const droppable = calledOtherwise.refine((name) => isKept(name) || !isCharged(name), {
+  error:
+    'is charged as it was asked for, so it cannot be left out: take it out of this list, and a request with it is refused unless the price says what it costs',
+});
 /** A name that one may have: it was not looked at, and what this gateway reads must be. */
-export const renamable = droppable.refine((name) => !isDeciding(name), {
+export const renamable = calledOtherwise.refine((name) => !isDeciding(name), {
   error: 'is a member that this gateway reads, so no other one can be called so',
 });
 // These get bodies in words of their own, of which the names of a client's members say nothing.

@@ -5,7 +5,7 @@ import { alphabets, place_names, placeOf } from '../providers/place';
 import { kinds } from '../providers/table';
 import { milliseconds, routing_headers, serverUrl } from './addresses';
 import { auth, authProblem } from './auth';
-import { droppable, memberProblems, renamable } from './members';
+import { calledOtherwise, droppable, memberProblems, renamable } from './members';
 
 /** The kind of targets that name none: a server that speaks one of the two wires. */
 const OTHERWISE = 'compatible';
@@ -88,7 +88,7 @@ const fields = z.strictObject({
   /** Members of a body that are left out, beside those of the kind. */
   drop: z.array(droppable).optional(),
   /** Members of a body that this server calls otherwise. */
-  rename: z.record(droppable, renamable).optional(),
+  rename: z.record(calledOtherwise, renamable).optional(),
   /** What its prices are multiplied by when they are imported; 1 if absent. */
   price_factor: z
     .number()

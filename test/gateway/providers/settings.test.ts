@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { checkConfig, parseSettings } from '../../../gateway/config/settings';
 import { urlOf } from '../../../gateway/config/targets';
+import { decidingMembers } from '../../../gateway/families/billed';
 
 // What a target may say of its provider, and what is refused.
 
@@ -158,6 +159,8 @@ test.each<Case>([
     (name) => [{ kind: 'openai', ...key, rename: { user: name } }, 'rename.user', /./] as const,
   ),
   [{ kind: 'openai', ...key, drop: ['Model'] }, 'drop[0]', /cannot be left out/],
+  [{ kind: 'openai', ...key, drop: ['user', 'tools'] }, 'drop[1]', /take it out of this list/],
+  [{ kind: 'openai', ...key, drop: ['max_tool_calls'] }, 'drop[0]', /cannot be left out/],
   [
     { kind: 'openai', ...key, models: [{ name: 'm', upstream: '..' }] },
     'models[0].upstream',
@@ -192,6 +195,22 @@ test.each<Case>([
     path: `providers.targets[0].${at}`,
     message: expect.stringMatching(words),
   });
+});
+
+test.each([...new Set(decidingMembers)])(
+  '"%s" is left out only if its provider is charged as it heard',
+  (name) => {
+    const problems = problemsOf({ kind: 'openai', ...key, drop: [name] });
+    const is_handled = ['service_tier', 'speed'].includes(name);
+    const path = 'providers.targets[0].drop[0]';
+    const message = expect.stringMatching(/cannot be left out/);
+    expect(problems).toEqual(is_handled ? [] : [{ path, message }]);
+  },
+);
+
+test('a member that costs something may have another name, by which its provider hears of it', () => {
+  const rename = { web_search_options: 'search', service_tier: 'tier' };
+  expect(problemsOf({ kind: 'openai', ...key, rename })).toEqual([]);
 });
 
 test('two targets of one provider have one price list, so one factor', () => {
