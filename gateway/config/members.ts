@@ -1,5 +1,4 @@
 import { z } from 'zod';
-import { decidingMembers } from '../families/billed';
 import { harmless } from '../providers/harmless';
 import type { Shape } from '../providers/kind';
 import { isDeciding } from '../wire/members';
@@ -11,8 +10,7 @@ const kept_members =
   /^(?:models?|stream|messages|input|prompt|n|best_?of|max_?\w*tokens|max_?tool_?calls)$/i;
 const isKept = (name: string) => kept_members.test(name);
 // What has a price of its own, unless it is charged as whoever served it heard of it.
-const isCharged = (name: string) =>
-  decidingMembers.includes(name) && !Object.hasOwn(harmless, name);
+const isCharged = (name: string) => isDeciding(name) && !Object.hasOwn(harmless, name);
 const member = z.string().regex(/^\w{1,64}$/, 'must be the name of a member of a body');
 /** A member that may have another name. */
 export const calledOtherwise = member.refine((name) => !isKept(name), {

@@ -2,7 +2,7 @@ import { type Body, isObject, listOf } from '../wire/values';
 import {
   type Asked,
   addTools,
-  cacheLifeIn,
+  type CacheLife,
   chatTools,
   checked,
   type Demand,
@@ -134,4 +134,24 @@ export function demandReader(members: Members): (body: Body) => Demand {
     const asked = demand ?? nothing_asked;
     return cache_life === undefined ? asked : { ...asked, cache_life };
   };
+}
+
+/**
+ * The longest life of the caches that a request marks, wherever a mark stands. One that no price
+ * knows counts as the longest.
+ */
+export function cacheLifeIn(value: unknown): CacheLife | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  let life: CacheLife | undefined;
+  for (const [name, member] of Object.entries(value)) {
+    const found = name === 'cache_control' ? lifeOf(member) : cacheLifeIn(member);
+    if (found === '1h') return found;
+    life ??= found;
+  }
+  return life;
+}
+
+function lifeOf(mark: unknown): CacheLife | undefined {
+  if (!isObject(mark)) return undefined;
+  return mark.ttl == null || mark.ttl === '5m' ? '5m' : '1h';
 }

@@ -185,26 +185,6 @@ export const modalities: Rule = (value, demand, param, body) => {
   if (value.includes('video')) need(demand, param, 'video_output_per_1m');
 };
 
-/**
- * The longest life of the caches that a request marks, wherever a mark stands. One that no price
- * knows counts as the longest.
- */
-export function cacheLifeIn(value: unknown): CacheLife | undefined {
-  if (typeof value !== 'object' || value === null) return undefined;
-  let life: CacheLife | undefined;
-  for (const [name, member] of Object.entries(value)) {
-    const found = name === 'cache_control' ? lifeOf(member) : cacheLifeIn(member);
-    if (found === '1h') return found;
-    life ??= found;
-  }
-  return life;
-}
-
-function lifeOf(mark: unknown): CacheLife | undefined {
-  if (!isObject(mark)) return undefined;
-  return mark.ttl == null || mark.ttl === '5m' ? '5m' : '1h';
-}
-
 /** The types of tools that a wire knows; a function has no type on some. */
 type Tools = ReadonlyMap<string, Rule>;
 
@@ -277,7 +257,6 @@ export function addTools(
   }
 }
 
-/** The type of a tool without the day of its version. */
 function undated(type: string): string {
   return type.replace(/_\d{8}$|_\d{4}_\d{2}_\d{2}$/, '');
 }

@@ -61,8 +61,8 @@ function useIsTop(opened: boolean): boolean {
 }
 
 /**
- * Focus goes back to where it was. Mantine's own way forgets that of a dialog which was opened as it
- * was mounted, or is taken away as it closes.
+ * Focus goes back to where it was. Mantine's own way forgets that of a dialog which was opened as
+ * it was mounted, or is taken away as it closes.
  */
 function useFocusBack(opened: boolean): void {
   useEffect(() => {
