@@ -2,6 +2,7 @@ import type { Browser, Page } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
 import { call, drain, refill } from '../../support/console/held-calls';
+import { tryAgain } from '../../support/console/look';
 import { makeOrganization } from '../../support/console/organization';
 import { api, demo, picture, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';
@@ -236,8 +237,7 @@ test('what cannot be read anew stays, under a line that says since when, until i
   });
   expect(await tree.getByRole('row').count()).toBeGreaterThan(1);
   await page.unroute('**/api/wallets?**');
-  await page.getByRole('button', { name: 'Try again' }).click();
-  await line.waitFor({ state: 'detached' });
+  await tryAgain(page, line.waitFor({ state: 'detached' }));
   await context.close();
 });
 

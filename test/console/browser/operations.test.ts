@@ -3,7 +3,7 @@ import path from 'node:path';
 import type { Browser, Page, Route } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
-import { overtake } from '../../support/console/look';
+import { overtake, tryAgain } from '../../support/console/look';
 import { makeOrganization } from '../../support/console/organization';
 import { api, ask, demo, visit } from '../../support/console/visitor';
 import { until } from '../../support/until';
@@ -190,8 +190,7 @@ test('what cannot be read is unknown on the home, and never well; it is read aga
   await part('Payment providers').getByText('forbidden', { exact: true }).waitFor();
   await part('Queue lifecycle').getByText('polled', { exact: true }).waitFor();
   await page.unrouteAll();
-  await strip.getByRole('button', { name: 'Try again' }).click();
-  await part('API').getByText('ready', { exact: true }).waitFor();
+  await tryAgain(strip, part('API').getByText('ready', { exact: true }).waitFor());
   await part('Gateways')
     .getByText(/^\d+ in sync/)
     .waitFor();

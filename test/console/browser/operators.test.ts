@@ -1,6 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../support/browser';
 import { violations } from '../../support/console/axe';
+import { tryAgain } from '../../support/console/look';
 import {
   makeOrganization,
   makeTopUp,
@@ -141,8 +142,7 @@ test('whoever belongs to a suspended organization is told so, goes on once it is
   expect(await page.getByText('You may not see this').count()).toBe(0);
   expect(await violations(page)).toEqual([]);
   await api(admin(), 'POST', `${at}/unsuspend`);
-  await page.getByRole('button', { name: 'Try again' }).click();
-  await page.getByRole('heading', { name: 'Wallets' }).waitFor();
+  await tryAgain(page, page.getByRole('heading', { name: 'Wallets' }).waitFor());
   await api(admin(), 'POST', `${at}/suspend`, { reason: 'unpaid' });
   await page.goto('/wallets');
   await page.getByRole('button', { name: 'Sign out' }).click();

@@ -1,4 +1,4 @@
-import type { Page } from 'playwright-core';
+import type { Locator, Page } from 'playwright-core';
 
 /** Waits until a screen shows what it has read. */
 export async function settled(page: Page): Promise<void> {
@@ -23,4 +23,14 @@ export async function overtake(
   const frames = 'new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))';
   await page.evaluate(frames);
   await page.unroute(address);
+}
+
+/**
+ * Presses "Try again" and waits for what is to come of it. News may make the page read again by
+ * itself and take the button away before it is pressed: what is waited for is the same.
+ */
+export async function tryAgain(within: Page | Locator, outcome: Promise<void>): Promise<void> {
+  const button = within.getByRole('button', { name: 'Try again' });
+  await Promise.race([outcome, button.click()]);
+  await outcome;
 }

@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
 import { openBrowser } from '../../../support/browser';
 import { violations } from '../../../support/console/axe';
-import { settled } from '../../../support/console/look';
+import { settled, tryAgain } from '../../../support/console/look';
 import {
   makeCall,
   makeOrganization,
@@ -254,8 +254,7 @@ test('a list that cannot be read says so and is read again; pages follow one ano
   await page.goto('/agents?q=clerk');
   await page.getByText('It broke.').waitFor();
   await page.unroute(list);
-  await page.getByRole('button', { name: 'Try again' }).click();
-  await page.getByRole('link', { name: 'Clerk 00' }).waitFor();
+  await tryAgain(page, page.getByRole('link', { name: 'Clerk 00' }).waitFor());
   expect(await page.getByRole('link', { name: 'Clerk 50' }).count()).toBe(0);
   await page.getByRole('button', { name: 'Next page' }).click();
   await page.getByRole('link', { name: 'Clerk 50' }).waitFor();
