@@ -6,7 +6,7 @@ import * as messages from '../domain/notices/messages';
 import * as recipients from '../domain/notices/recipients';
 import { isUnreadableSecret, type Secrets } from '../domain/secrets';
 import { type Db, withRetry } from '../domain/sql';
-import { slackMessage, teamsMessage } from '../notices/chat';
+import { slackMessage, teamsFailure, teamsMessage } from '../notices/chat';
 import { type MailServer, sendMail } from '../notices/mail';
 import { failed, post, type Reach } from '../notices/network';
 import { type Text, textOf } from '../notices/texts';
@@ -17,6 +17,8 @@ import { webhookPost } from '../notices/webhook';
 export interface NoticeWays extends Reach {
   /** The address of the API as people reach it, for links: API_PUBLIC_URL. */
   public_url: string | undefined;
+  /** That of the console, whose pages are linked in place of the API's: CONSOLE_ORIGIN. */
+  console_url?: string | undefined;
   mail: MailServer | undefined;
   /** The pause after a first failed try; 5 s if absent. */
   first_pause_ms?: number | undefined;
@@ -106,8 +108,10 @@ async function send(sending: Sending, message: messages.TakenMessage): Promise<m
   if (to.channel === 'email') return mailTo(sending, message, text);
   if (!ways.chat_hosts.includes(new URL(to.url).hostname))
     return failed('The operator lets nothing be sent to this host: NOTICE_CHAT_HOSTS.');
-  const body = to.channel === 'slack' ? slackMessage(text) : teamsMessage(text);
-  return post({ url: to.url, body: JSON.stringify(body) }, ways);
+  if (to.channel === 'slack')
+    return post({ url: to.url, body: JSON.stringify(slackMessage(text)) }, ways);
+  const body = JSON.stringify(teamsMessage(text));
+  return post({ url: to.url, body, failureIn: teamsFailure }, ways);
 }
 
 /** To all recipients, or to those alone who were put off while others were told. */
@@ -134,8 +138,13 @@ async function mailTo(
   return { ...sent, outcome: 'delivered', error: `The mail server refused ${all}.` };
 }
 
-/** The page of a ticket or of all. What stands behind # reaches no server and no log. */
-function pageOf({ public_url }: NoticeWays, ticket_id?: string): string | null {
+/**
+ * The page of a ticket or of all: in the console, where people sign in by their identity provider
+ * too, else the API's. What stands behind # reaches no server and no log.
+ */
+function pageOf({ public_url, console_url }: NoticeWays, ticket_id?: string): string | null {
+  if (console_url !== undefined)
+    return `${console_url}/tickets${ticket_id === undefined ? '' : `/${ticket_id}`}`;
   if (public_url === undefined) return null;
   return `${public_url}/approvals${ticket_id === undefined ? '' : `#ticket=${ticket_id}`}`;
 }
@@ -152,14 +161,16 @@ async function linksOf(
   const ticket_id = notice?.cost_ticket_id;
   if (!ticket_id) return [{ label: 'Open the inbox', url: inbox }];
   const open = { label: 'Open the ticket', url: pageOf(ways, ticket_id) as string };
-  if (message.kind !== 'ticket_created' || isClosed(notice)) return [open];
+  if (message.kind !== 'ticket_created' || isClosed(notice) || ways.public_url === undefined)
+    return [open];
+  const page = `${ways.public_url}/approvals`;
   const linkTo = (verdict: 'approved' | 'denied') =>
     links.make(db, secrets, { message_id: message.id, ticket_id, verdict });
   const [approve, deny] = [await linkTo('approved'), await linkTo('denied')];
   if (approve === undefined || deny === undefined) return [open];
   return [
-    { label: 'Approve', url: `${inbox}#link=${approve}`, style: 'primary' },
-    { label: 'Deny', url: `${inbox}#link=${deny}`, style: 'danger' },
+    { label: 'Approve', url: `${page}#link=${approve}`, style: 'primary' },
+    { label: 'Deny', url: `${page}#link=${deny}`, style: 'danger' },
     open,
   ];
 }

@@ -1,6 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import * as editions from '../domain/spend/editions';
 import type { Db } from '../domain/sql';
 import { ConfigError } from '../runtime/config';
+
+const OTHERS_STEP_MS = 200;
 
 /** `spend rebuild [org_id]`: folds the ledger anew, and waits until the new figures are read. */
 export async function runSpend(
@@ -14,7 +17,11 @@ export async function runSpend(
     throw new ConfigError(`${org_id} is no organization, or is being rebuilt already.`);
   let folded = 0;
   // Running APIs take steps of it too.
-  while ((await editions.madeNow(db)) > 0) folded += await editions.foldStep(db);
+  while ((await editions.madeNow(db, org_id)) > 0) {
+    const entries = await editions.foldStep(db);
+    folded += entries;
+    if (entries === 0) await sleep(OTHERS_STEP_MS);
+  }
   await editions.sweep(db);
   print(`Spend was folded anew: ${begun} organizations, ${folded} entries by this command.`);
   return 0;

@@ -30,7 +30,7 @@ interface AuditFilter {
   until?: Date | undefined;
 }
 
-/** Rows that show money: what is read with `org:billing`. All others need `org:members`. */
+/** Rows that show money: what is read with `org:billing` alone. */
 const money_nouns = [
   'wallet',
   'payment',
@@ -40,6 +40,17 @@ const money_nouns = [
   'budget',
   'approval_rule',
   'provider_key',
+] as const;
+
+/** What `org:billing` sets up and what shows no money: either permission reads these rows. */
+const billing_nouns = [
+  'payment_settings',
+  'export',
+  'export_schedule',
+  'export_destination',
+  'notice_destination',
+  'notice_message',
+  'notice_recipient',
 ] as const;
 
 /** Which rows of an organization somebody may read. */
@@ -52,8 +63,9 @@ export interface AuditSight {
 export function isSeen({ members, money }: AuditSight): string | undefined {
   if (members && money) return undefined;
   if (!members && !money) return 'false';
-  const nouns = money_nouns.map((noun) => `'${noun}'`).join(', ');
-  return `split_part(a.action, '.', 1) ${money ? 'in' : 'not in'} (${nouns})`;
+  const nouns = money ? [...money_nouns, ...billing_nouns] : money_nouns;
+  const listed = nouns.map((noun) => `'${noun}'`).join(', ');
+  return `split_part(a.action, '.', 1) ${money ? 'in' : 'not in'} (${listed})`;
 }
 
 // Clients of this list know a sealed member as the word alone.

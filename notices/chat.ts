@@ -64,6 +64,17 @@ export function teamsMessage({ title, facts, links }: Text): object {
   return { type: 'message', attachments: [{ contentType, contentUrl: null, content: card }] };
 }
 
+const teams_failure = /Webhook message delivery failed(?:[\s\S]*?HTTP error (\d{3}))?/i;
+
+/**
+ * The status with which Teams could not deliver a message that it answers with 200 all the same
+ * (Microsoft, "Create incoming webhooks", rate limiting); 502 if it names none.
+ */
+export function teamsFailure(text: string): number | undefined {
+  const found = teams_failure.exec(text);
+  return found === null ? undefined : Number(found[1] ?? 502);
+}
+
 /** Without the marks of Markdown, of mentions and of the card's own functions. */
 function forTeams(text: string): string {
   return text

@@ -64,31 +64,41 @@ export interface Post {
   url: string;
   body: string;
   headers?: Record<string, string>;
+  /** The status of a failure that the text of a 2xx answer tells of; undefined if it tells of none. */
+  failureIn?: (text: string) => number | undefined;
 }
 
 /**
  * Posts once. The connection goes to an address that was judged, however the name resolves anew; no
  * redirect is followed; the answer is read up to 64 kB; all of it has 10 s. What counts is its
- * status, also if the rest never comes. Never throws.
+ * status, also if the rest never comes, and what a service is known to write into a 2xx. Never
+ * throws.
  */
-export async function post({ url, body, headers }: Post, reach: Reach): Promise<Outcome> {
+export async function post(
+  { url, body, headers, failureIn }: Post,
+  reach: Reach,
+): Promise<Outcome> {
   const signal = AbortSignal.timeout(TIME_MS);
   try {
     const resolved = await inTime(resolve(new URL(url), reach), signal);
     if ('problem' in resolved) return failed(resolved.problem);
-    return outcomeOf(
-      await answerOf({ url, body, headers: headers ?? {} }, resolved.addresses, signal),
-    );
+    const sent = { url, body, headers: headers ?? {} };
+    const { status, text } = await answerOf(sent, resolved.addresses, signal);
+    const outcome = outcomeOf(status);
+    const failure = outcome.outcome === 'delivered' ? failureIn?.(text) : undefined;
+    if (failure === undefined) return outcome;
+    const error = `It answered ${status}, and that the delivery failed with ${failure}.`;
+    return { outcome: isOfMessage(failure) ? 'refused' : 'failed', status, error };
   } catch (error) {
     return failed(signal.aborted ? 'It did not answer within 10 seconds.' : wordsOf(error));
   }
 }
 
 async function answerOf(
-  { url, body, headers }: Required<Post>,
+  { url, body, headers }: Required<Omit<Post, 'failureIn'>>,
   addresses: Address[],
   signal: AbortSignal,
-): Promise<number> {
+): Promise<{ status: number; text: string }> {
   const { origin, pathname, search } = new URL(url);
   const client = new Client(origin, {
     connect: { timeout: TIME_MS, lookup: knownAs(addresses) },
@@ -103,27 +113,29 @@ async function answerOf(
       body,
       signal,
     });
-    await readSome(answer.body);
-    return answer.statusCode;
+    return { status: answer.statusCode, text: await readSome(answer.body) };
   } finally {
     void client.destroy();
   }
 }
 
 /**
- * Reads what nobody uses, so that a receiver that is slow to answer can do so. The status has said
- * already whether it took the message: if the rest breaks off, or never ends, that stays.
+ * Reads what few services use, so that a receiver that is slow to answer can do so. The status has
+ * said already whether it took the message: if the rest breaks off, or never ends, that stays.
  */
-async function readSome(body: AsyncIterable<Buffer>): Promise<void> {
+async function readSome(body: AsyncIterable<Buffer>): Promise<string> {
+  const chunks: Buffer[] = [];
   let bytes = 0;
   try {
     for await (const chunk of body) {
+      chunks.push(chunk);
       bytes += chunk.length;
-      if (bytes >= ANSWER_BYTES_MAX) return;
+      if (bytes >= ANSWER_BYTES_MAX) break;
     }
   } catch {
     // Its time is over, or the connection.
   }
+  return Buffer.concat(chunks).toString();
 }
 
 /** A lookup that knows its answer. */
@@ -147,9 +159,13 @@ function outcomeOf(status: number): Outcome {
   if (status === 410) return { outcome: 'gone', status, error: 'It answered 410: it is gone.' };
   if (status >= 300 && status < 400)
     return failed(`It answered ${status}, a redirect, which is not followed.`, status);
-  const is_of_message = status === 400 || status === 413 || status === 422;
   const error = `It answered ${status}.`;
-  return { outcome: is_of_message ? 'refused' : 'failed', status, error };
+  return { outcome: isOfMessage(status) ? 'refused' : 'failed', status, error };
+}
+
+/** True of a status that is about this message, and not about its destination. */
+function isOfMessage(status: number): boolean {
+  return status === 400 || status === 413 || status === 422;
 }
 
 export function failed(error: string, status: number | null = null): Outcome {

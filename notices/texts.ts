@@ -92,18 +92,37 @@ function factsOf(kind: MessageKind, notice: FullNotice) {
       value: owner_name && [payload.owner_type, owner_name].filter(Boolean).join(' '),
     },
     ...Object.entries(labels).map(([key, label]) => ({
-      // The state is the payment's, and not that of its refund or dispute.
+      // Nothing is missing in the wallets where budgets alone are short. The state is the payment's,
+      // and not that of its refund or dispute.
       label: key === 'status' && of_payments.includes(kind) ? 'Payment' : label,
       value: key.endsWith('_at')
         ? timeIn(time_zone ?? 'UTC', payload[key])
-        : shown(key, payload[key], currency),
+        : shown(key, key === 'shortfall_nanos' ? missingOf(payload) : payload[key], currency),
     })),
+    ...budgetsOf(payload, currency),
     { label: 'Decided by', value: decider_name ?? shown('', payload.decided_by, currency) },
     { label: 'Ticket', value: notice.cost_ticket_id },
   ];
   return facts
     .filter((fact): fact is { label: string; value: string } => fact.value !== null)
     .map(({ label, value }) => ({ label, value: oneLine(value) }));
+}
+
+function missingOf({ cause, shortfall_nanos }: FullNotice['payload']): unknown {
+  return cause === 'budget' && String(shortfall_nanos) === '0' ? null : shortfall_nanos;
+}
+
+/** The budgets that have no room for the call of a ticket, each with what is missing in it. */
+function budgetsOf({ budgets }: FullNotice['payload'], currency: string): Text['facts'] {
+  if (!Array.isArray(budgets)) return [];
+  return budgets.map((budget) => ({
+    label: `Missing in the budget of the ${budget.owner_type}`,
+    value: [
+      shown('missing_nanos', budget.missing_nanos, currency),
+      `of ${shown('limit_nanos', budget.limit_nanos, currency)}`,
+      budget.window === 'life' ? 'in all' : `a ${budget.window}`,
+    ].join(' '),
+  }));
 }
 
 /** Of many: whom or what they are of, the first ten. */

@@ -29,6 +29,13 @@ const list = z.string().transform((text) =>
 );
 const isOrigin = (text: string) => URL.canParse(text) && new URL(text).origin === text;
 const isSafeUrl = (text: string) => text.startsWith('https:') || isLoopback(new URL(text).hostname);
+const console_origin = z
+  .string()
+  .refine(isOrigin, 'must be an origin such as https://console.example.com')
+  .refine(
+    (text) => !isOrigin(text) || isSafeUrl(text),
+    'must begin with https://; http:// only on this machine',
+  );
 const origins = list.refine((all) => all.every(isOrigin), {
   error: 'must be origins such as https://api.openai.com, separated by commas',
 });
@@ -163,6 +170,7 @@ export const variables = {
       .string()
       .refine(isOrigin, 'must be an origin such as https://api.example.com')
       .optional(),
+    CONSOLE_ORIGIN: console_origin.optional(),
     // Of its probes; absent: it answers none.
     WORKER_PORT: port.optional(),
     WORKER_HOST: host,
@@ -178,13 +186,7 @@ export const variables = {
     CONSOLE_PORT: port.default(3000),
     CONSOLE_HOST: host,
     // The address that people's browsers know: links back to it lead there, and nowhere else.
-    CONSOLE_ORIGIN: z
-      .string()
-      .refine(isOrigin, 'must be an origin such as https://console.example.com')
-      .refine(
-        (text) => !isOrigin(text) || isSafeUrl(text),
-        'must begin with https://; http:// only on this machine',
-      ),
+    CONSOLE_ORIGIN: console_origin,
     // Where the API is, seen from here.
     CONSOLE_API_URL: z.url({ protocol: /^https?$/ }),
     // The gateway for the chat.

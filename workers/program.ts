@@ -117,6 +117,7 @@ function noticeWays(config: Config): NoticeWays {
     networks: createNetworks(config.NOTICE_NETWORKS),
     chat_hosts: config.NOTICE_CHAT_HOSTS,
     public_url: config.API_PUBLIC_URL,
+    console_url: config.CONSOLE_ORIGIN,
     mail: smtp_url === undefined || from === undefined ? undefined : { smtp_url, from },
   };
 }

@@ -14,6 +14,7 @@ async function call(method, path, body) {
     method,
     cache: 'no-store',
     credentials: 'omit',
+    keepalive: true,
     headers: { ...(body && { 'content-type': 'application/json' }), ...(key && { authorization: 'Bearer ' + key }) },
     ...(body && { body: JSON.stringify(body) }),
   });
@@ -36,9 +37,14 @@ async function nameOf(id) {
 async function show(ticket) {
   const decider = await nameOf(ticket.decided_by);
   const money = (amount) => inUnits(amount, ticket.currency);
+  // Where budgets alone are short, no wallet pays for what is missing.
+  const is_of_budgets = ticket.cause === 'budget' && ticket.shortfall === 0;
+  const budgets = (ticket.budgets || []).map((one) => ['Missing in the budget of the ' + one.owner_type,
+    money(one.missing) + ' of ' + money(one.limit) + (one.window === 'life' ? ' in all' : ' a ' + one.window)]);
   const facts = {
     Ticket: ticket.id, Status: ticket.status, Model: ticket.model, Provider: ticket.provider,
-    'Estimated cost': money(ticket.estimated_cost), Missing: money(ticket.shortfall),
+    'Estimated cost': money(ticket.estimated_cost), Missing: is_of_budgets ? null : money(ticket.shortfall),
+    ...Object.fromEntries(budgets),
     'Asked by': ticket.asked_by, Opened: ticket.created_at, Ends: ticket.expires_at,
     'Decided by': decider, Decided: ticket.decided_at, Note: ticket.note,
   };
@@ -50,7 +56,7 @@ async function show(ticket) {
   const sources = [['', 'as usual'], ...(ticket.wallets || []).filter((one) => one.owner_type !== 'user')
     .map((one) => [one.wallet_id, one.owner_type + ', balance ' + money(one.balance)])];
   at('from').replaceChildren(...sources.map(([value, text]) => Object.assign(element('option', text), { value })));
-  at('source').hidden = ticket.status !== 'open';
+  at('source').hidden = ticket.status !== 'open' || is_of_budgets;
   at('ticket').hidden = false;
 }
 
@@ -79,7 +85,7 @@ async function openLink(link) {
   at('verdicts').replaceChildren();
   if (found.is_dead) return tell('This link is used up. The ticket is ' + found.ticket.status + '.');
   const is_approval = found.verdict === 'approved';
-  at('source').hidden = !is_approval;
+  if (!is_approval) at('source').hidden = true;
   tell('Confirm, and the ticket is ' + found.verdict + '.');
   at('verdicts').append(button(is_approval ? 'Approve' : 'Deny', async () => {
     const done = await call('POST', '/v1/ticket-links/decide', { link, nonce, ...(is_approval ? source() : {}) });
@@ -131,6 +137,15 @@ at('sign-in').addEventListener('submit', (event) => {
     at('sign-in').hidden = true;
     await open();
   });
+});
+// The session is of this page alone, and ends with it. A page that comes back asks anew.
+addEventListener('pagehide', () => {
+  if (key === null) return;
+  call('DELETE', '/v1/sessions/current').catch(() => undefined);
+  key = null;
+  at('ticket').hidden = true;
+  at('inbox').replaceChildren();
+  at('sign-in').hidden = false;
 });
 tell(asked.has('link') ? 'A request waits for your decision.' : '');
 `;

@@ -50,11 +50,13 @@ export async function rebuild(db: Db, org_id: string | undefined): Promise<numbe
   return begun.length;
 }
 
-/** How many editions are being made. */
-export async function madeNow(db: Db): Promise<number> {
+/** How many editions are being made: of an organization, or of all. */
+export async function madeNow(db: Db, org_id?: string): Promise<number> {
   const { count } = await one<{ count: number }>(
     db,
-    `select count(*)::int as count from spend_editions where state = 'making'`,
+    `select count(*)::int as count from spend_editions
+     where state = 'making' and coalesce(org_id = :org_id::text, true)`,
+    { org_id: org_id ?? null },
   );
   return count;
 }

@@ -32,8 +32,8 @@ export function costOf(
   currency: string,
 ): Cost {
   const nanos = Math.round(actual_cost * Number(NANOS_PER_UNIT));
-  // Beyond that a double holds no integer exactly, and the lines add up to the cost.
-  const is_exact = Number.isSafeInteger(nanos) || price_lines === undefined;
+  // From there on neighbouring doubles are more than a nano apart, and the lines add up to the cost.
+  const is_exact = Math.abs(actual_cost) < 2 ** 23 || price_lines === undefined;
   const sum = is_exact ? BigInt(nanos) : nanosOf(price_lines);
   return { amount: decimalText(sum), currency, lines: price_lines };
 }

@@ -10,12 +10,16 @@ import { z } from 'zod';
  *            for one recipient; absent: of all
  *   answer   error: `status` (default 500); timeout: the answer never comes; reset: the connection
  *            is cut; redirect: to a metadata address; gone: 410; large: 10 MB; endless: 200, and a
- *            body that never ends; broken: 200, and the connection is cut in the body
+ *            body that never ends; broken: 200, and the connection is cut in the body; undelivered:
+ *            200, and the text that Teams writes there when its delivery failed with `status`
  *   times    for so many requests (default 1; 0: until deleted)
  */
 const fault = z.strictObject({
   path: z.string().optional(),
-  answer: z.enum(['error', 'timeout', 'reset', 'redirect', 'gone', 'large', 'endless', 'broken']),
+  answer: z.enum([
+    ...(['error', 'timeout', 'reset', 'redirect', 'gone', 'large', 'endless', 'broken'] as const),
+    'undelivered',
+  ]),
   status: z.int().min(400).max(599).default(500),
   times: z.int().min(0).default(1),
 });
@@ -120,6 +124,11 @@ function misbehave(res: ServerResponse, { answer, status }: ReceiverFault): void
   if (answer === 'endless' || answer === 'broken') {
     res.writeHead(200, { 'content-length': LARGE_BYTES }).write('a');
     if (answer === 'broken') setImmediate(() => res.destroy());
+    return;
+  }
+  if (answer === 'undelivered') {
+    const text = `Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error ${status} with ContextId tcid=0.`;
+    res.writeHead(200, { 'content-type': 'text/plain; charset=utf-8' }).end(text);
     return;
   }
   send(res, answer === 'gone' ? 410 : status, { error: answer });

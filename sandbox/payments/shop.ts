@@ -5,10 +5,12 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { listen } from '../../runtime/listen';
 import { escaped, htmlPage } from './pages';
 
 const BODY_MAX_BYTES = 10_000;
+const RETRY_MS = 2_000;
 const look = { name: 'Demo: top up a wallet', colour: '#0f5c4c' };
 
 interface Api {
@@ -101,22 +103,31 @@ function tokenOf(approval_url: string): string {
   return approval_url.split(/[/=]/).at(-1) ?? '';
 }
 
+interface Confirmed {
+  status: string;
+  currency: string;
+  credited_amount: number | null;
+  wallet_balance_after: number | null;
+  error_message: string | null;
+}
+
 /** Confirms the checkout that was begun here. */
 async function end(api: Api, made: Begun | undefined): Promise<string> {
   if (made === undefined)
     return '<h1>Thank you</h1><p>You can close this page. The provider tells the API by itself, or confirm with the command that <code>npm start</code> has printed.</p>';
   const { payment_session_id, provider, checkout_state, approval_url } = made;
-  const confirmed = await ask<{
-    status: string;
-    currency: string;
-    credited_amount: number | null;
-    wallet_balance_after: number | null;
-    error_message: string | null;
-  }>(api, '/v1/payments/confirm-checkout', {
-    payment_session_id,
-    provider,
-    checkout_state,
-    provider_session_token: tokenOf(approval_url),
+  const confirm = () =>
+    ask<Confirmed>(api, '/v1/payments/confirm-checkout', {
+      payment_session_id,
+      provider,
+      checkout_state,
+      provider_session_token: tokenOf(approval_url),
+    });
+  // It may be repeated: what is credited already is only told again.
+  const confirmed = await confirm().catch(async (error) => {
+    if (!(error instanceof Unavailable)) throw error;
+    await sleep(RETRY_MS);
+    return confirm();
   });
   const { status, currency, credited_amount, wallet_balance_after, error_message } = confirmed;
   const session = `<p>Payment session ${escaped(payment_session_id)} is ${escaped(status)}.</p>`;
@@ -127,6 +138,9 @@ async function end(api: Api, made: Begun | undefined): Promise<string> {
 <p class="good">The wallet holds ${wallet_balance_after} ${escaped(currency)} now. Calls that waited for money go on.</p>${session}${again}`;
 }
 
+/** What the API could not do at the moment. */
+class Unavailable extends Error {}
+
 async function ask<Body>({ api_url, key }: Api, path: string, body?: object): Promise<Body> {
   const response = await fetch(`${api_url}${path}`, {
     method: body ? 'POST' : 'GET',
@@ -136,7 +150,8 @@ async function ask<Body>({ api_url, key }: Api, path: string, body?: object): Pr
   });
   const answer = (await response.json()) as Body & { error?: { message: string } };
   if (response.ok) return answer;
-  throw new Error(answer.error?.message ?? `The API answered ${response.status}.`);
+  const message = answer.error?.message ?? `The API answered ${response.status}.`;
+  throw response.status === 503 ? new Unavailable(message) : new Error(message);
 }
 
 function show(res: ServerResponse, status: number, content: string): void {

@@ -44,13 +44,14 @@ export function sandboxPlaces(
 }
 
 /** Where notices may go here: to the sandbox's receivers. */
-export function noticeEnv({ apis, smtp }: Ports): Record<string, string> {
+export function noticeEnv({ apis, console: console_port, smtp }: Ports): Record<string, string> {
   return {
     NOTICE_NETWORKS: '127.0.0.0/8',
     NOTICE_CHAT_HOSTS: '127.0.0.1',
     NOTICE_MAIL_FROM: 'notices@svc.example',
     NOTICE_SMTP_URL: `smtp://127.0.0.1:${smtp}`,
     API_PUBLIC_URL: localUrl(apis[0] as number),
+    CONSOLE_ORIGIN: localUrl(console_port),
   };
 }
 

@@ -140,7 +140,8 @@ test('an address that changes needs its secret again', async () => {
 
 async function tried(path: string, fault: object) {
   world.receiver.addFault({ path, ...fault });
-  const { id } = await makeDestination(world, tenant.owner_key, { channel: 'webhook', path });
+  const channel = path.startsWith('/teams/') ? 'teams' : 'webhook';
+  const { id } = await makeDestination(world, tenant.owner_key, { channel, path });
   const answer = await world.call('post', `/v1/notice-destinations/${id}/test`, {
     key: tenant.owner_key,
   });
@@ -155,11 +156,14 @@ test.each([
   ['error', { answer: 'error', times: 1 }, 500, /answered 500/],
   ['reset', { answer: 'reset', times: 1 }, null, /could not be reached/],
   ['bad request', { answer: 'error', status: 400, times: 1 }, 400, /answered 400/],
+  // As Teams answers when it was asked too often, or could not deliver.
+  ['200 of', { answer: 'undelivered', status: 429, times: 1 }, 200, /delivery failed with 429/],
+  ['200 of', { answer: 'undelivered', status: 413, times: 1 }, 200, /delivery failed with 413/],
 ])(
   'after a %s a message waits, says why, and is tried again until it arrives',
   async (_, fault, status, error) => {
     world.ways.first_pause_ms = 60_000;
-    const path = `/hooks/${randomUUID()}`;
+    const path = `/${fault.answer === 'undelivered' ? 'teams' : 'hooks'}/${randomUUID()}`;
     const { id, look } = await tried(path, fault);
     const waiting = await present(async () => {
       const message = await look();

@@ -1,6 +1,6 @@
 import type { FullNotice } from '../../domain/notices/full-notices';
 import type { MessageKind } from '../../domain/notices/kinds';
-import { slackMessage, teamsMessage } from '../../notices/chat';
+import { slackMessage, teamsFailure, teamsMessage } from '../../notices/chat';
 import { oneLine, textOf } from '../../notices/texts';
 
 const notice = (payload: FullNotice['payload']): FullNotice => ({
@@ -36,6 +36,40 @@ test.each([
   ['none', 'none'],
 ])('%s nanos are %s', (estimated_cost_nanos, told) => {
   expect(toldOf({ estimated_cost_nanos }, 'Estimated cost')).toBe(told);
+});
+
+test('a ticket of budgets alone says what is missing in each, and nothing of wallets', () => {
+  const budget = { id: 'bgt_1', owner_id: 'x', used_nanos: '9500000000', resets_at: null };
+  const team = { ...budget, owner_type: 'team', window: 'month' };
+  const key = { ...budget, owner_type: 'key', window: 'life' };
+  const payload = {
+    cause: 'budget',
+    shortfall_nanos: '0',
+    budgets: [
+      { ...team, limit_nanos: '10000000000', missing_nanos: '500000000' },
+      { ...key, limit_nanos: '2000000000', missing_nanos: '1' },
+    ],
+  };
+  expect(toldOf(payload, 'Missing')).toBeUndefined();
+  expect(toldOf(payload, 'Missing in the budget of the team')).toBe('0.5 USD of 10 USD a month');
+  expect(toldOf(payload, 'Missing in the budget of the key')).toBe(
+    '0.000000001 USD of 2 USD in all',
+  );
+  // A wallet is short too, or alone.
+  expect(toldOf({ ...payload, shortfall_nanos: '7' }, 'Missing')).toBe('0.000000007 USD');
+  expect(toldOf({ shortfall_nanos: '0' }, 'Missing')).toBe('0 USD');
+});
+
+test.each([
+  ['1', undefined],
+  ['', undefined],
+  [
+    'Webhook message delivery failed with error: Microsoft Teams endpoint returned HTTP error 429 with ContextId tcid=4',
+    429,
+  ],
+  ['Webhook message delivery failed with error: the bot is gone', 502],
+])('of what Teams answers with 200, %j is the failure %s', (text, failure) => {
+  expect(teamsFailure(text)).toBe(failure);
 });
 
 test('many of a kind are told by whom or what they are of', () => {

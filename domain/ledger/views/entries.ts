@@ -151,15 +151,19 @@ export function seenBy({ org_id, user_id, sees_all }: Viewer) {
   return { sees_all, viewer_id: user_id, viewer_org: org_id };
 }
 
+/** So many of a label's newest events are looked at, which a client may give to each call. */
+const LABELLED_MAX = 10_000;
+
 const conditions = {
   type: 't.type = :type',
   model: 't.model = :model',
   user_id: 'c.user_id = :user_id',
   request_id: `c.id is not null and t.reservation_id = any(array(select q.id from reservations q
     where q.org_id = :viewer_org and q.request_id = :request_id))`,
-  trace_label: `c.id is not null and t.reservation_id = any(array(select q.id from events e
-    join reservations q on q.org_id = e.org_id and q.request_id = e.request_id
-    where e.org_id = :viewer_org and e.trace_label = :trace_label))`,
+  trace_label: `c.id is not null and t.reservation_id = any(array(select q.id from (
+      select e.org_id, e.request_id from events e where e.org_id = :viewer_org and e.trace_label = :trace_label
+      order by e.id desc limit ${LABELLED_MAX}) as e
+    join reservations q on q.org_id = e.org_id and q.request_id = e.request_id))`,
 } as const;
 
 const entries = `select ${columns.replaceAll(/\b\w+\b/g, 't.$&')}, ${approval}, ${sides}, ${ofCall} from wallet_transactions t

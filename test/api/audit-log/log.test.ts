@@ -151,6 +151,8 @@ test('rows that show money need org:billing, all others org:members, in the olde
   ).toBe(201);
   const budget = { owner_type: 'team', owner_id: tenant.team_id, limit: 5, window: 'month' };
   expect((await call('post', '/v1/budgets', { key: owner_key, body: budget })).status).toBe(201);
+  const settings = { body: { return_origins: [] }, key: owner_key };
+  expect((await call('put', '/v1/payments/settings', settings)).status).toBe(200);
   const read = async (scopes: Permission[], path = 'audit-log') => {
     const key = await makeKey(db, org_id, { scopes });
     const { status, body } = await call('get', `/v1/${path}?per_page=200`, { key });
@@ -166,8 +168,11 @@ test('rows that show money need org:billing, all others org:members, in the olde
   expect(money).toEqual(expect.arrayContaining(['wallet.credited', 'budget.created']));
   const others = all.filter((action) => !of_money.test(action));
   expect(others).toContain('key.created');
+  // What org:billing sets up is read with either.
+  const shared = others.filter((action) => action.startsWith('payment_settings.'));
+  expect(shared).not.toEqual([]);
   // Each look makes a key, which is a row.
-  expect(new Set(await read(['org:billing']))).toEqual(new Set(money));
+  expect(new Set(await read(['org:billing']))).toEqual(new Set([...money, ...shared]));
   expect(new Set(await read(['org:members']))).toEqual(new Set(others));
   expect((await read(['org:members'], 'audit-events')).filter((one) => of_money.test(one))).toEqual(
     [],

@@ -282,3 +282,19 @@ test('a call that was refused before it held anything has its events, for those 
   // A call with a hold is not told as one without.
   expect((await story(reader, request_id)).status).toBe(404);
 });
+
+test('of a label that stands on very many events, the newest are looked at', async () => {
+  const labelled = (first: number, last: number, of: string | null) =>
+    many(
+      db,
+      `insert into events (id, created_at, org_id, type, request_id, trace_label, payload)
+       select 'evt_l' || n, now(), :org_id, 'request.completed', :of::text, 'crowded', '{}' from generate_series(:first::int, :last::int) as n`,
+      { org_id: tenant.org_id, of, first, last },
+    );
+  await labelled(10_001, 10_001, request_id);
+  await labelled(10_002, 20_000, null);
+  const found = async () => (await ledger('trace_label=crowded')).transactions.length;
+  expect(await found()).toBe(2);
+  await labelled(20_001, 20_001, null);
+  expect(await found()).toBe(0);
+});

@@ -100,6 +100,14 @@ test('looking decides nothing, one confirmation does, and a second one is told w
   await page.getByText('Done: the ticket is denied.').waitFor();
   await page.getByText('billing_admin of Approving').waitFor();
   expect((await ticketOf(ticket.id)).status).toBe('denied');
+  const sessions = async () => {
+    const path = '/v1/sessions';
+    return (await api<{ sessions: object[] }>(org.keys.billing_admin, 'GET', path)).sessions.length;
+  };
+  expect(await sessions()).toBe(1);
+  // The page's session ends with the page.
+  await page.goto('about:blank');
+  await until(async () => (await sessions()) === 0);
   await context.close();
   for (const link of [ticket.deny, ticket.approve]) {
     const again = await open(link);

@@ -4,6 +4,12 @@ const line = (amount: string) => ({ what: 'input', quantity: '1', unit_price: am
 
 test.each([
   ['what a double holds', 0.000000001, ['0.000000001'], '0.000000001'],
+  [
+    'where doubles are two nanos apart',
+    8388608.000000002,
+    ['8388608.000000001'],
+    '8388608.000000001',
+  ],
   ['more than a double holds', 9007199.254740993, ['9007199.254740993'], '9007199.254740993'],
   [
     'lines with more decimals than an amount, and one that takes away',
