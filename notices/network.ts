@@ -64,7 +64,7 @@ export interface Post {
   url: string;
   body: string;
   headers?: Record<string, string>;
-  /** The status of a failure that the text of a 2xx answer tells of; undefined if it tells of none. */
+  /** The status of a failure that the text of a 2xx answer tells of; undefined: of none. */
   failureIn?: (text: string) => number | undefined;
 }
 

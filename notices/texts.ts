@@ -92,8 +92,7 @@ function factsOf(kind: MessageKind, notice: FullNotice) {
       value: owner_name && [payload.owner_type, owner_name].filter(Boolean).join(' '),
     },
     ...Object.entries(labels).map(([key, label]) => ({
-      // Nothing is missing in the wallets where budgets alone are short. The state is the payment's,
-      // and not that of its refund or dispute.
+      // The state is the payment's, and not that of its refund or dispute.
       label: key === 'status' && of_payments.includes(kind) ? 'Payment' : label,
       value: key.endsWith('_at')
         ? timeIn(time_zone ?? 'UTC', payload[key])
@@ -108,6 +107,7 @@ function factsOf(kind: MessageKind, notice: FullNotice) {
     .map(({ label, value }) => ({ label, value: oneLine(value) }));
 }
 
+/** Null where budgets alone are short: nothing is missing in the wallets. */
 function missingOf({ cause, shortfall_nanos }: FullNotice['payload']): unknown {
   return cause === 'budget' && String(shortfall_nanos) === '0' ? null : shortfall_nanos;
 }

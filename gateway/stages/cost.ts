@@ -32,7 +32,7 @@ export function costOf(
   currency: string,
 ): Cost {
   const nanos = Math.round(actual_cost * Number(NANOS_PER_UNIT));
-  // From there on neighbouring doubles are more than a nano apart, and the lines add up to the cost.
+  // From there on doubles are more than a nano apart, and the lines add up to the cost.
   const is_exact = Math.abs(actual_cost) < 2 ** 23 || price_lines === undefined;
   const sum = is_exact ? BigInt(nanos) : nanosOf(price_lines);
   return { amount: decimalText(sum), currency, lines: price_lines };

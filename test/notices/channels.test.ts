@@ -94,23 +94,6 @@ test('Slack and Teams get a ticket with its page and a link for each verdict', a
   expect(listed.text).not.toContain(name);
 });
 
-test("the page of a ticket is the console's, where there is one, and its links decide at the API", async () => {
-  const tenant = await makeTenant(world.db);
-  const name = randomUUID();
-  world.ways.console_url = 'https://console.example';
-  for (const channel of ['slack', 'hooks'] as const) {
-    const given = { channel: channel === 'slack' ? channel : ('webhook' as const) };
-    await makeDestination(world, tenant.owner_key, { ...given, path: `/${channel}/${name}` });
-  }
-  const { ticket_id } = await makeShort(world, 100, {}, tenant);
-  const [slack, hook] = [await first(`/slack/${name}`), await first(`/hooks/${name}`)];
-  world.ways.console_url = undefined;
-  const [approve, , open] = slack.body.blocks[2].elements;
-  expect(open.url).toBe(`https://console.example/tickets/${ticket_id}`);
-  expect(approve.url).toMatch(/^https:\/\/svc\.example\/approvals#link=/);
-  expect(hook.body.data.notices[0].url).toBe(open.url);
-});
-
 test('mail goes to whoever entered the code that was mailed, and names end no header', async () => {
   const tenant = await makeTenant(world.db);
   const key = tenant.owner_key;

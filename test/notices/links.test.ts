@@ -67,6 +67,23 @@ test('a ticket that is decided before its message arrives is told of as it stand
   expect(JSON.stringify(body)).not.toContain('#link=');
 });
 
+test("the page of a ticket is the console's, where there is one; links decide at the API", async () => {
+  const tenant = await makeTenant(world.db);
+  const paths = { slack: `/slack/${randomUUID()}`, webhook: `/hooks/${randomUUID()}` } as const;
+  world.ways.console_url = 'https://console.example';
+  for (const channel of ['slack', 'webhook'] as const)
+    await makeDestination(world, tenant.owner_key, { channel, path: paths[channel] });
+  const { ticket_id } = await makeShort(world, 100, {}, tenant);
+  const bodyAt = async (path: string) =>
+    (await present(() => world.receiver.arrivals.find((one) => one.path === path))).body;
+  const [slack, hook] = [await bodyAt(paths.slack), await bodyAt(paths.webhook)];
+  world.ways.console_url = undefined;
+  const [approve, , open] = slack.blocks[2].elements;
+  expect(open.url).toBe(`https://console.example/tickets/${ticket_id}`);
+  expect(approve.url).toMatch(/^https:\/\/svc\.example\/approvals#link=/);
+  expect(hook.data.notices[0].url).toBe(open.url);
+});
+
 test('a message whose links are over has none, though its ticket is open again', async () => {
   const tenant = await makeTenant(world.db);
   const path = `/slack/${randomUUID()}`;
