@@ -19,6 +19,7 @@ import { temporalAddress } from '../temporal/connection';
 import { prepare } from '../temporal/prepare';
 import { runExports } from './admin-exports';
 import { runPrices } from './admin-prices';
+import { runSecrets } from './admin-secrets';
 import { runSetup } from './admin-setup';
 import { runSpend } from './admin-spend';
 
@@ -60,6 +61,11 @@ const commands: Record<string, Row> = {
     words:
       '"prices import" proposes prices from catalogs; diff, apply, undo, list and check go on from there',
     run: (db, args) => runPrices(db, args, print),
+  },
+  secrets: {
+    words:
+      '"secrets reseal" seals by the first key of SVC_SECRETS_KEY what another one of its keys has sealed',
+    run: (db, args) => runSecrets(db, args, print),
   },
   setup: {
     words:

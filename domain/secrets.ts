@@ -1,4 +1,7 @@
-/** Seals secrets that the database keeps, and signs values that a client carries for us. */
+/**
+ * Seals secrets that the database keeps, and signs values that a client carries for us: by the
+ * first of its keys. What was sealed or signed by any of them is good.
+ */
 export interface Secrets {
   /** Ciphertext of a text. `owner` says what it belongs to; it opens for the same owner only. */
   seal(text: string, owner: string): Promise<string>;
@@ -6,8 +9,12 @@ export interface Secrets {
    * The text again. Throws if it was sealed for another owner or under another key, or was changed.
    */
   open(sealed: string, owner: string): Promise<string>;
+  /** The same text sealed by the first key; as it is if that sealed it. Throws as `open` does. */
+  reseal(sealed: string, owner: string): Promise<string>;
   /** A signature over parts, under a key that is derived for this one use. */
   sign(use: SignatureUse, ...parts: readonly string[]): Promise<string>;
+  /** The signatures of all keys, for what is told in part of one alone. */
+  signAll(use: SignatureUse, ...parts: readonly string[]): Promise<string[]>;
   /** True if the signature is of these parts; compared in constant time. */
   isSigned(signature: string, use: SignatureUse, ...parts: readonly string[]): Promise<boolean>;
 }
@@ -56,9 +63,45 @@ export function isSecretsKey(text: string): boolean {
   return /^[A-Za-z0-9+/]{43}=$/.test(text);
 }
 
+/** The keys of SVC_SECRETS_KEY, the one that seals first; undefined unless all of them are keys. */
+export function secretsKeysIn(text: string): string[] | undefined {
+  const keys = text.split(',').map((key) => key.trim());
+  return keys.every(isSecretsKey) ? keys : undefined;
+}
+
+/** Seals, opens and signs under the keys of a text: SVC_SECRETS_KEY. Throws if one is none. */
+export function createSecrets(text: string): Secrets {
+  const [first, ...others] = (secretsKeysIn(text) ?? []).map(createKey);
+  if (first === undefined) throw new Error(`A secrets key is ${KEY_BYTES} bytes in base64.`);
+  const all = [first, ...others];
+  const open = async (sealed: string, owner: string) => {
+    const [version, name] = sealed.split('.');
+    if (version !== VERSION)
+      throw new UnreadableSecret('A stored secret has a form of another version.');
+    for (const key of all) if ((await key.name()) === name) return key.open(sealed, owner);
+    throw new UnreadableSecret('A stored secret was sealed under another SVC_SECRETS_KEY.');
+  };
+  return {
+    seal: first.seal,
+    open,
+    async reseal(sealed, owner) {
+      const text = await open(sealed, owner);
+      const is_by_first = sealed.split('.')[1] === (await first.name());
+      return is_by_first ? sealed : first.seal(text, owner);
+    },
+    sign: first.sign,
+    signAll: (use, ...parts) => Promise.all(all.map((key) => key.sign(use, ...parts))),
+    async isSigned(signature, use, ...parts) {
+      for (const key of all) if (await key.isSigned(signature, use, ...parts)) return true;
+      return false;
+    },
+  };
+}
+
+type Key = Pick<Secrets, 'seal' | 'open' | 'sign' | 'isSigned'> & { name(): Promise<string> };
+
 /** AES-256-GCM and HMAC-SHA256 under keys that are derived from one secret. */
-export function createSecrets(key_base64: string): Secrets {
-  if (!isSecretsKey(key_base64)) throw new Error(`A secrets key is ${KEY_BYTES} bytes in base64.`);
+function createKey(key_base64: string): Key {
   const root = crypto.subtle.importKey('raw', fromBase64(key_base64), 'HKDF', false, [
     'deriveKey',
     'deriveBits',
@@ -71,6 +114,7 @@ export function createSecrets(key_base64: string): Secrets {
     return known;
   };
   return {
+    name: async () => (await sealing)[1],
     async seal(text, owner) {
       const [key, name] = await sealing;
       const nonce = crypto.getRandomValues(new Uint8Array(NONCE_BYTES));
@@ -78,12 +122,8 @@ export function createSecrets(key_base64: string): Secrets {
       return [VERSION, name, toBase64(nonce), toBase64(new Uint8Array(sealed))].join('.');
     },
     async open(sealed, owner) {
-      const [key, name] = await sealing;
-      const [version, key_name, nonce = '', text = ''] = sealed.split('.');
-      if (version !== VERSION)
-        throw new UnreadableSecret('A stored secret has a form of another version.');
-      if (key_name !== name)
-        throw new UnreadableSecret('A stored secret was sealed under another SVC_SECRETS_KEY.');
+      const [key] = await sealing;
+      const [, , nonce = '', text = ''] = sealed.split('.');
       const clear = await crypto.subtle
         .decrypt(gcm(fromBase64(nonce), owner), key, fromBase64(text))
         .catch(() => {
@@ -119,10 +159,7 @@ function signingKey(root: CryptoKey, info: string): Promise<CryptoKey> {
   return crypto.subtle.deriveKey(derived(info), root, hmac, false, ['sign', 'verify']);
 }
 
-/**
- * A name of a key that reveals nothing of it: by it a ciphertext finds its key once there are
- * several.
- */
+/** A name of a key that reveals nothing of it: by it a ciphertext finds its key. */
 async function keyName(root: CryptoKey): Promise<string> {
   return toBase64(new Uint8Array(await crypto.subtle.deriveBits(derived('svc name v1'), root, 48)));
 }

@@ -1,7 +1,7 @@
 import type { Knex } from 'knex';
 import { escapeLiteral } from 'pg';
 import { to } from 'pg-copy-streams';
-import type { CopyText } from '../domain/copy-text';
+import type { CopyText } from '../domain/exports/copy-text';
 
 /** COPY takes no bindings, so that they become literals of its statement. */
 export const copyText: CopyText = async (db, sql, bindings) => {

@@ -1,4 +1,4 @@
-import { BACKSLASH, NEWLINE, TAB, unescaped } from '../domain/copy-text';
+import { BACKSLASH, NEWLINE, TAB, unescaped } from '../domain/exports/copy-text';
 
 const [QUOTE, MINUS, ZERO, POINT, LOWER_V] = [34, 45, 48, 46, 118];
 const [SPACE, LETTER_T, LETTER_Z] = Buffer.from(' TZ') as unknown as [number, number, number];

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { CopyText } from '../domain/copy-text';
+import type { CopyText } from '../domain/exports/copy-text';
 import { type Db, one } from '../domain/sql';
 
 // An export is in no hurry where others wait: while somebody writes to the database, calls that are

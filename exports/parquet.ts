@@ -1,6 +1,5 @@
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { type BasicType, ByteWriter, ParquetWriter, schemaFromColumnData } from 'hyparquet-writer';
-import { rowsOf } from '../domain/copy-text';
 import {
   type Column,
   type ColumnType,
@@ -8,6 +7,7 @@ import {
   fileRow,
   type Row,
 } from '../domain/exports/columns';
+import { rowsOf } from '../domain/exports/copy-text';
 
 /** Rows that are held until they are written together. A file's bytes depend on it. */
 const GROUP_ROWS = 20_000;

@@ -1,5 +1,5 @@
-import { BACKSLASH, isNull, NEWLINE, TAB } from '../domain/copy-text';
 import { type Column, type ColumnType, fileColumns, isAmount } from '../domain/exports/columns';
+import { BACKSLASH, isNull, NEWLINE, TAB } from '../domain/exports/copy-text';
 import type { Lines } from './lines';
 
 // Rows go from the bytes of COPY to the bytes of a file, value by value, without a string between:

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { DEFAULT_GROUP, group_pattern, group_rule } from '../domain/gateways/groups';
-import { isSecretsKey } from '../domain/secrets';
+import { isSecretsKey, secretsKeysIn } from '../domain/secrets';
 import { isLoopback } from '../domain/texts';
 // Every process reads its configuration, so every schema of every process uses these messages.
 import './field-messages';
@@ -72,10 +72,14 @@ const bound_variables = list
         'OPENAI_API_KEY@https://api.openai.com, separated by commas',
     },
   );
-// Seals the payment providers' secrets in the database, and signs values that clients carry.
+// Seals secrets in the database, and signs values that clients carry. Of several keys the first one
+// does; what any has sealed or signed is good.
 const secrets_key = z
   .string('is missing; make one with: openssl rand -base64 32')
-  .refine(isSecretsKey, 'must be 32 bytes in base64; make one with: openssl rand -base64 32');
+  .refine(
+    (text) => secretsKeysIn(text) !== undefined,
+    'must be 32 bytes in base64, or several such keys with commas between; make one with: openssl rand -base64 32',
+  );
 // OpenTelemetry's own names. An address turns traces of this process on; the ratio is the share of
 // new ones that are kept.
 const tracing = {
@@ -212,6 +216,7 @@ export const variables = {
     DATABASE_URL: z.string().min(1).optional(),
     TEMPORAL_ADDRESS: z.string().min(1).optional(),
     TEMPORAL_NAMESPACE: z.string().min(1).default('svc'),
+    SVC_SECRETS_KEY: secrets_key.optional(),
     DATA_DIR: z.string().min(1).default('.data'),
   }),
   // Of a deployment that is looked at from outside; beside `npm start` its demo.json has all.

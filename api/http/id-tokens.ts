@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import type { SealedIssuer } from '../../domain/people/issuers';
 import type { Claims } from '../../domain/people/sign-in';
+import { owner_of } from '../../domain/sealed';
 import type { Secrets } from '../../domain/secrets';
 import { createIdTokenVerifier, type VerifyIdToken } from '../../runtime/jwt';
 import { fetch } from '../../runtime/outgoing';
@@ -18,11 +19,6 @@ export interface Exchange {
 }
 
 export type IdTokens = ReturnType<typeof createIdTokens>;
-
-/** Says what a client secret belongs to: it is opened for this issuer only. */
-export function secretOwner(issuer_id: string): string {
-  return `identity issuer ${issuer_id}`;
-}
 
 /** Asks identity providers for id tokens and verifies them; their keys are kept. */
 export function createIdTokens(secrets: Secrets) {
@@ -52,7 +48,8 @@ export function createIdTokens(secrets: Secrets) {
           'This issuer has no token_url, so it takes no code. Send its id_token.',
           { param: 'code' },
         );
-      const secret = credentials === null ? null : await secrets.open(credentials, secretOwner(id));
+      const secret =
+        credentials === null ? null : await secrets.open(credentials, owner_of.identity_issuer(id));
       const form = new URLSearchParams({
         grant_type: 'authorization_code',
         client_id,

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { AppError } from '../../domain/errors';
 import * as groupGrants from '../../domain/people/group-grants';
 import * as issuers from '../../domain/people/issuers';
+import { owner_of } from '../../domain/sealed';
 import { type Db, withRetry } from '../../domain/sql';
 import { isLoopback } from '../../domain/texts';
 import { isClosed } from '../../runtime/outgoing';
@@ -10,7 +11,6 @@ import * as shared from '../answers/shared';
 import { actingOrg, open, platformAdmin } from '../http/access';
 import { inName } from '../http/acting';
 import { id, ledgerPage, listParts, name, search } from '../http/fields';
-import { secretOwner } from '../http/id-tokens';
 import { type Ctx, route } from '../http/route';
 
 /** An address over https, or over http on this machine. */
@@ -222,7 +222,8 @@ async function withSecret(
   secret: string | null | undefined,
 ): Promise<issuers.Issuer> {
   if (secret !== undefined) {
-    const sealed = secret === null ? null : await secrets.seal(secret, secretOwner(issuer_id));
+    const sealed =
+      secret === null ? null : await secrets.seal(secret, owner_of.identity_issuer(issuer_id));
     await issuers.setCredentials(db, issuer_id, sealed);
   }
   const { credentials: _, ...shown } = await issuers.get(db, issuer_id);

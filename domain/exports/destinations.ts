@@ -2,6 +2,7 @@ import { AppError } from '../errors';
 import { newId } from '../ids';
 import { type ListRequest, listOf, type Part } from '../lists';
 import type { Page } from '../pages';
+import { owner_of } from '../sealed';
 import type { Secrets } from '../secrets';
 import { type Db, many, one, owns } from '../sql';
 
@@ -58,8 +59,14 @@ export async function create(
   const { access_key_id, secret_access_key, ...row } = given;
   const id = newId('dest');
   const credentials = {
-    access_key_id: await secrets.seal(access_key_id, ownerOf(id, 'access_key_id')),
-    secret_access_key: await secrets.seal(secret_access_key, ownerOf(id, 'secret_access_key')),
+    access_key_id: await secrets.seal(
+      access_key_id,
+      owner_of.export_destination(id, 'access_key_id'),
+    ),
+    secret_access_key: await secrets.seal(
+      secret_access_key,
+      owner_of.export_destination(id, 'secret_access_key'),
+    ),
   };
   return one<Destination>(
     trx,
@@ -114,11 +121,13 @@ export async function open(db: Db, secrets: Secrets, id: string): Promise<OpenDe
   const { access_key_id, secret_access_key } = credentials;
   return {
     ...at,
-    access_key_id: await secrets.open(access_key_id, ownerOf(id, 'access_key_id')),
-    secret_access_key: await secrets.open(secret_access_key, ownerOf(id, 'secret_access_key')),
+    access_key_id: await secrets.open(
+      access_key_id,
+      owner_of.export_destination(id, 'access_key_id'),
+    ),
+    secret_access_key: await secrets.open(
+      secret_access_key,
+      owner_of.export_destination(id, 'secret_access_key'),
+    ),
   };
-}
-
-function ownerOf(id: string, name: keyof Credentials): string {
-  return `export destination ${id} ${name}`;
 }

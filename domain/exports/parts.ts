@@ -1,6 +1,6 @@
-import { type CopyText, copyLine, lineEnds, valuesOf } from '../copy-text';
 import type { Db } from '../sql';
 import type { DailyKind } from './columns';
+import { type CopyText, copyLine, lineEnds, valuesOf } from './copy-text';
 import { dailyKind, type KindName } from './kinds';
 import { statementRows, statementSums } from './statement';
 import { addUp, type Sum, sumsOf } from './sums';

@@ -1,4 +1,4 @@
-import { isNull, NEWLINE, said, TAB } from '../copy-text';
+import { isNull, NEWLINE, said, TAB } from './copy-text';
 
 /** A sum of a file: amounts of one currency and type, or their number alone. */
 export interface Sum {

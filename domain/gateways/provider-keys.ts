@@ -2,6 +2,7 @@ import { AppError } from '../errors';
 import { newId } from '../ids';
 import { type ListRequest, listOf, type Part } from '../lists';
 import type { Page } from '../pages';
+import { owner_of } from '../sealed';
 import type { Secrets } from '../secrets';
 import { type Db, many, maybe, one, owns } from '../sql';
 
@@ -223,7 +224,7 @@ export async function openFor(
   );
   if (found === undefined) return undefined;
   const { credentials, ...row } = found;
-  const key = await secrets.open(credentials.key, ownerOf(row.provider_key_id));
+  const key = await secrets.open(credentials.key, owner_of.provider_key(row.provider_key_id));
   await noteUse(db, row.provider_key_id, by);
   return { ...row, key };
 }
@@ -248,14 +249,10 @@ async function noteUse(db: Db, id: string, by: string): Promise<void> {
 async function sealed(secrets: Secrets, id: string, key: string) {
   const fingerprint = await secrets.sign('provider_key', key);
   return {
-    credentials: JSON.stringify({ key: await secrets.seal(key, ownerOf(id)) }),
+    credentials: JSON.stringify({ key: await secrets.seal(key, owner_of.provider_key(id)) }),
     hint: key.length < HINTED_FROM ? '' : key.slice(-HINT_CHARACTERS),
     fingerprint: fingerprint.slice(0, FINGERPRINT_CHARACTERS),
   };
-}
-
-function ownerOf(id: string): string {
-  return `provider key ${id}`;
 }
 
 function ofOwner({ id, owner }: Named) {

@@ -2,6 +2,7 @@ import { AppError } from '../errors';
 import { newId } from '../ids';
 import { requireLiving } from '../known';
 import { isMadeBefore, type Page, type PageRequest, pageOf } from '../pages';
+import { owner_of } from '../sealed';
 import type { Secrets } from '../secrets';
 import { type Db, many, one, owns } from '../sql';
 import type { Channel, NoticeKind } from './kinds';
@@ -233,7 +234,9 @@ export async function open(db: Db, secrets: Secrets, id: string): Promise<OpenDe
   );
   const opened = async (name: keyof Credentials) => {
     const value = credentials[name];
-    return value === undefined ? undefined : secrets.open(value, ownerOf(id, name));
+    return value === undefined
+      ? undefined
+      : secrets.open(value, owner_of.notice_destination(id, name));
   };
   return {
     id: row.id,
@@ -256,12 +259,11 @@ async function sealed(secrets: Secrets, id: string, credentials: Credentials) {
     await Promise.all(
       entries.map(async ([name, value]) => [
         name,
-        await secrets.seal(value as string, ownerOf(id, name as keyof Credentials)),
+        await secrets.seal(
+          value as string,
+          owner_of.notice_destination(id, name as keyof Credentials),
+        ),
       ]),
     ),
   );
-}
-
-function ownerOf(id: string, name: keyof Credentials): string {
-  return `notice destination ${id} ${name}`;
 }

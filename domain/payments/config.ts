@@ -1,4 +1,5 @@
 import { AppError } from '../errors';
+import { owner_of } from '../sealed';
 import type { Secrets } from '../secrets';
 import { type Db, many, maybe } from '../sql';
 import { currenciesOf, type ProviderName, providerNames } from './currencies';
@@ -183,7 +184,7 @@ async function putProvider(
   const sealed = await Promise.all(
     Object.entries(credentials).map(async ([field, value]) => [
       field,
-      await secrets.seal(value, ownerOf(name, field)),
+      await secrets.seal(value, owner_of.payment_provider(name, field)),
     ]),
   );
   const given = Object.entries(plain).filter(([, value]) => value !== undefined);
@@ -222,7 +223,7 @@ function requireOwnCredentials(old: ProviderRow, change: ProviderChange): void {
  * changes nothing.
  */
 async function rotated(trx: Db, secrets: Secrets, old: ProviderRow, webhook_secret: string) {
-  const owner = ownerOf(old.name, 'webhook_secret');
+  const owner = owner_of.payment_provider(old.name, 'webhook_secret');
   // A secret sealed under a lost key is useless, and must not keep an admin from entering it again.
   const present = old.webhook_secret
     ? await secrets.open(old.webhook_secret, owner).catch(() => undefined)
@@ -234,11 +235,6 @@ async function rotated(trx: Db, secrets: Secrets, old: ProviderRow, webhook_secr
     previous_webhook_secret: present === undefined ? null : old.webhook_secret,
     previous_webhook_secret_until: present === undefined ? null : hours,
   };
-}
-
-/** The owner that a ciphertext is bound to, so that it opens for that place only. */
-function ownerOf(name: ProviderName, field: string): string {
-  return `payment_providers/${name}/${field}`;
 }
 
 /**
@@ -254,13 +250,13 @@ export async function accessOf(
   const opened = await Promise.all(
     Object.entries(credentials).map(async ([field, sealed]) => [
       field,
-      await secrets.open(sealed, ownerOf(name, field)),
+      await secrets.open(sealed, owner_of.payment_provider(name, field)),
     ]),
   );
   const webhook_secrets = await Promise.all(
     [row.webhook_secret, row.previous_webhook_secret]
       .filter((sealed) => sealed !== null)
-      .map((sealed) => secrets.open(sealed, ownerOf(name, 'webhook_secret'))),
+      .map((sealed) => secrets.open(sealed, owner_of.payment_provider(name, 'webhook_secret'))),
   );
   return { base_url, credentials: Object.fromEntries(opened), webhook_secrets };
 }

@@ -1,5 +1,8 @@
 import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { openBatches } from '../../api/ledger/batches';
+import * as providerKeys from '../../domain/gateways/provider-keys';
+import { createSecrets } from '../../domain/secrets';
 import { createLog } from '../../runtime/log';
 import { root } from '../../runtime/root';
 import { makeBudget } from '../domain/budgets/making';
@@ -15,12 +18,19 @@ beforeAll(async () => {
 
 afterAll(() => database.close());
 
-function admin(...args: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+type Ended = { code: number; stdout: string; stderr: string };
+
+function admin(...args: string[]): Promise<Ended> {
+  return adminIn({}, ...args);
+}
+
+/** Runs a command with more variables. */
+function adminIn(env: Record<string, string>, ...args: string[]): Promise<Ended> {
   return new Promise((resolve) => {
     execFile(
       process.execPath,
       ['run.cjs', 'api/admin.ts', ...args],
-      { cwd: root, env: { ...process.env, DATABASE_URL: database.url } },
+      { cwd: root, env: { ...process.env, DATABASE_URL: database.url, ...env } },
       (error, stdout, stderr) => resolve({ code: Number(error?.code ?? 0), stdout, stderr }),
     );
   });
@@ -105,6 +115,28 @@ test('tickets lists what is open, approves and denies from a terminal, and tells
   // Their starts were unsent, so nobody need be told.
   expect(await db('outbox').where({ workflow: 'costTicket' })).toEqual([]);
   await lanes.close();
+});
+
+test('secrets reseal seals by the first key what the second has sealed, and names what neither opens', async () => {
+  const { db } = database;
+  const [old_key, new_key] = [randomBytes(32), randomBytes(32)].map((key) =>
+    key.toString('base64'),
+  );
+  const [before, after] = [createSecrets(`${old_key}`), createSecrets(`${new_key}`)];
+  const { id } = await providerKeys.createOfPlatform(db, before, {
+    ...{ name: 'main', key: 'key-0001', by: 'test' },
+  });
+  const reseal = (SVC_SECRETS_KEY: string) => adminIn({ SVC_SECRETS_KEY }, 'secrets', 'reseal');
+  expect(await reseal(`${new_key},${old_key}`)).toMatchObject({
+    ...{ code: 0, stdout: expect.stringContaining('1 rows are sealed') },
+  });
+  const opened = await providerKeys.openFor(db, after, { name: 'main' }, 'test');
+  expect(opened?.key).toBe('key-0001');
+  expect(await reseal(`${old_key}`)).toMatchObject({
+    ...{ code: 1, stdout: expect.stringContaining(`provider_keys ${id}: a secret in it opens`) },
+  });
+  expect((await reseal('')).stderr).toContain('SVC_SECRETS_KEY');
+  expect((await admin('secrets')).stderr).toContain('Usage: secrets reseal');
 });
 
 test('an unknown command says what there is', async () => {

@@ -58,18 +58,36 @@ test('a signature holds for its use and parts alone, and under its key alone', a
   expect(await other.isSigned(signature, 'checkout_state', 'pay_1', 'user_1')).toBe(false);
 });
 
+test('of several keys the first seals and signs, and all open and verify', async () => {
+  const other = createSecrets(randomBytes(32).toString('base64'));
+  const next = randomBytes(32).toString('base64');
+  const both = createSecrets(`${next},${key}`);
+  const [old_seal, new_seal] = [await secrets.seal('x', 'a'), await both.seal('y', 'a')];
+  expect([await both.open(old_seal, 'a'), await both.open(new_seal, 'a')]).toEqual(['x', 'y']);
+  await expect(secrets.open(new_seal, 'a')).rejects.toThrow('another SVC_SECRETS_KEY');
+  expect(await both.reseal(new_seal, 'a')).toBe(new_seal);
+  expect(await createSecrets(next).open(await both.reseal(old_seal, 'a'), 'a')).toBe('x');
+  await expect(both.reseal(await other.seal('z', 'a'), 'a')).rejects.toThrow('SVC_SECRETS_KEY');
+  const [of_old, of_new] = [await secrets.sign('verdict', 'v'), await both.sign('verdict', 'v')];
+  expect(await both.signAll('verdict', 'v')).toEqual([of_new, of_old]);
+  for (const signature of [of_old, of_new])
+    expect(await both.isSigned(signature, 'verdict', 'v')).toBe(true);
+  expect(await both.isSigned(await other.sign('verdict', 'v'), 'verdict', 'v')).toBe(false);
+});
+
 test('a secrets key is 32 bytes of base64 and nothing else', () => {
   expect(isSecretsKey(key)).toBe(true);
-  for (const text of ['', 'secret', randomBytes(31).toString('base64'), key.slice(1), `${key} `]) {
+  for (const text of ['', 'secret', randomBytes(31).toString('base64'), key.slice(1), `${key},`]) {
     expect(isSecretsKey(text)).toBe(false);
     expect(() => createSecrets(text)).toThrow('32 bytes');
   }
+  expect(isSecretsKey(`${key} `)).toBe(false);
 });
 
 test('an API or worker without a good secrets key says how to make one, and does not repeat it', () => {
   const env = { DATABASE_URL: 'postgres://x', TEMPORAL_ADDRESS: '127.0.0.1:7233' };
   for (const name of ['api', 'worker'] as const) {
-    for (const SVC_SECRETS_KEY of [undefined, '', 'too-short']) {
+    for (const SVC_SECRETS_KEY of [undefined, '', 'too-short', `${key},too-short`]) {
       const load = () => loadConfig(name, { ...env, SVC_SECRETS_KEY });
       expect(load).toThrow(/SVC_SECRETS_KEY .*openssl rand -base64 32/);
       expect(load).not.toThrow('too-short');

@@ -1,4 +1,4 @@
-import { copyLine } from '../../domain/copy-text';
+import { copyLine } from '../../domain/exports/copy-text';
 import { addUp, sumsOf } from '../../domain/exports/sums';
 
 // More than 64 bits.

@@ -1,6 +1,8 @@
-import { randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
+import * as recipients from '../../domain/notices/recipients';
+import { createSecrets } from '../../domain/secrets';
 import { many } from '../../domain/sql';
-import { makeTenant } from '../support/api';
+import { makeTenant, secrets_key } from '../support/api';
 import { makeShort } from '../support/tickets';
 import { makeDestination, type NoticeWorld, openNoticeWorld, present } from './world';
 
@@ -42,6 +44,21 @@ test('after five wrong codes the address gets another one at once, and no sooner
   expect(second).not.toBe(first);
   expect((await confirm(second)).body.confirmed_at).not.toBeNull();
   expect(mails()).toHaveLength(2);
+});
+
+test('a code that was mailed before SVC_SECRETS_KEY got another first key confirms', async () => {
+  const { tenant, codeOf, id } = await makeAsked();
+  const code = await codeOf(0);
+  const rotated = createSecrets(`${randomBytes(32).toString('base64')},${secrets_key}`);
+  const [row] = await many<{ id: string }>(
+    world.db,
+    'select id from notice_recipients where destination_id = :id',
+    { id },
+  );
+  const confirm = (text: string) =>
+    recipients.confirm(world.db, rotated, tenant.org_id, { id: row?.id as string, code: text });
+  expect(await confirm('wrong')).toBeUndefined();
+  expect((await confirm(code))?.confirmed_at).not.toBeNull();
 });
 
 test('what waits at a destination leaves as its first address is confirmed', async () => {

@@ -74,8 +74,9 @@ export const api: Record<string, string> = {
   'price-words': '',
   'admin-prices': 'answers price-words',
   'admin-setup': '',
+  'admin-secrets': '',
   'admin-spend': '',
-  admin: 'admin-exports admin-prices admin-setup admin-spend',
+  admin: 'admin-exports admin-prices admin-secrets admin-setup admin-spend',
   verify: '',
 };
 
@@ -97,23 +98,23 @@ export const domain: Record<string, string> = {
   named: '',
   outbox: 'errors pages sql texts',
   events: 'errors sql',
-  'copy-text': 'sql',
   'audit-events': 'pages sql',
   'audit-log': 'audit-events lists pages sql',
+  sealed: 'audit-events secrets sql',
   'event-places': 'events sql',
   known: 'errors sql',
-  gateways: 'errors ids lists pages secrets sql',
+  gateways: 'errors ids lists pages sealed secrets sql',
   shares: '',
   json: 'errors texts',
   'stored-answers': 'errors sql',
   people: 'audit-events digest errors known lists named pages sql texts trace',
-  notices: 'digest errors ids known lists pages secrets sql',
+  notices: 'digest errors ids known lists pages sealed secrets sql',
   spend: 'errors known people sql',
   ledger:
     'audit-events errors events ids known lists money named pages people secrets sql texts time-zones trace',
   prices: 'digest errors events ledger sql texts',
-  exports: 'copy-text errors events ids known lists money pages people secrets sql time-zones',
-  payments: 'audit-events errors known ledger lists money pages secrets sql',
+  exports: 'errors events ids known lists money pages people sealed secrets sql time-zones',
+  payments: 'audit-events errors known ledger lists money pages sealed secrets sql',
 };
 
 /** The rooms of the console: its pages import nothing of the rest but types that are made. */

@@ -1,4 +1,4 @@
-import type { Db } from './sql';
+import type { Db } from '../sql';
 
 // Rows in the text format of PostgreSQL's COPY: a line each, a tab between values, `\N` for null,
 // and a backslash before what would end a value. For many rows whose values only go on, the server
