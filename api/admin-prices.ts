@@ -1,8 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline/promises';
 import { parseArgs } from 'node:util';
-import { parse } from 'yaml';
-import type { ZodError } from 'zod';
 import { actAs } from '../domain/audit-events';
 import { isAppError } from '../domain/errors';
 import * as configs from '../domain/gateways/configs';
@@ -12,7 +9,7 @@ import { decimalText } from '../domain/prices/decimals';
 import { type Diff, diff } from '../domain/prices/diff';
 import { servedByVersions, servedIn } from '../domain/prices/factors';
 import * as imports from '../domain/prices/imports';
-import { makePlan, nameOf, type Plan, type WholeSeller } from '../domain/prices/plan';
+import { makePlan, nameOf, type WholeSeller } from '../domain/prices/plan';
 import { seller_names, sellerOf } from '../domain/prices/sellers';
 import { atPlaces, type ServedModels } from '../domain/prices/served';
 import { COST_DAYS, COST_DAYS_MAX } from '../domain/prices/told-costs';
@@ -21,8 +18,8 @@ import type { Db } from '../domain/sql';
 import { builtInCatalog } from '../price-catalogs/built-in';
 import { catalogOf } from '../price-catalogs/given';
 import { ConfigError } from '../runtime/config';
-import * as answers from './answers/prices';
-import { checkLines, diffLines, isInOrder } from './price-words';
+import { readConfig, readPlan, writePlan } from './price-files';
+import { checkLines, diffLines, discoveringLine, isInOrder } from './price-words';
 
 type Print = (text: string) => void;
 
@@ -84,6 +81,9 @@ async function propose(db: Db, values: Values, print: Print): Promise<number> {
   const found = await servedOf(db, values);
   const whole = wholeOf(values, found);
   const served = whole.length > 0 && values.targets === undefined ? [] : found.served;
+  const { discovering = [] } = whole.length === 0 ? found : {};
+  if (served.length + whole.length === 0 && discovering.length > 0)
+    throw new ConfigError(discovering.map(discoveringLine).join('\n'));
   if (served.length + whole.length === 0)
     throw new ConfigError(
       `No served model is known here. Name a configuration (--targets gateway.yaml), sellers (--provider openai), or --all.\n${usage}`,
@@ -93,11 +93,9 @@ async function propose(db: Db, values: Values, print: Print): Promise<number> {
   const wanted = { served, whole };
   const witness = await builtInCatalog();
   const plan = await makePlan(db, catalogs, wanted, factors, Object.keys(told), witness);
-  const read = answers.plan.safeParse(plan);
-  if (!read.success)
-    throw new ConfigError(`The plan cannot be taken over: ${problemOf(read.error)}`);
-  writeFileSync(values.out, `${JSON.stringify(plan, null, 2)}\n`);
+  writePlan(values.out, plan);
   for (const line of diffLines(await diff(db, plan))) print(line);
+  for (const one of discovering) print(discoveringLine(one));
   print(
     `Nothing is changed yet. Read ${values.out}, then: npm run admin -- prices apply ${values.out}`,
   );
@@ -111,19 +109,23 @@ function catalogsOf({ from = ['genai-prices'] }: Values) {
 /** What the named configurations serve, else the one that gateways take from the control plane. */
 async function servedOf(db: Db, { targets }: Values): Promise<ServedModels> {
   if (targets === undefined) return servedByVersions(db, await configs.assigned(db));
-  return servedIn(db, ...targets.map((file) => parse(textOf(file))));
+  return servedIn(db, ...targets.map(readConfig));
 }
 
-function wholeOf({ provider = [], all }: Values, { served }: ServedModels): WholeSeller[] {
+function wholeOf(
+  { provider = [], all }: Values,
+  { served, discovering = [] }: ServedModels,
+): WholeSeller[] {
   const named = provider.map((one) => {
     const [name = '', seller = name] = one.split('=');
     if (sellerOf(seller) !== undefined) return { provider: name, seller };
     throw new ConfigError(
-      `No catalog knows the seller ${seller}. Known are ${seller_names.join(', ')}. Say --provider ${name}=openai if ${name} sells at the prices of openai.`,
+      `No catalog knows the seller ${seller}. Known are ${seller_names.join(', ')}.${seller === name ? ` Say --provider ${name}=openai if ${name} sells at the prices of openai.` : ''}`,
     );
   });
   if (all !== true || named.length > 0) return atPlaces(named, served);
-  const of_targets = new Map(served.map((one) => [one.provider, one.seller]));
+  const known = [...served, ...discovering];
+  const of_targets = new Map(known.map((one) => [one.provider, one.seller]));
   if (of_targets.size === 0) return seller_names.map((name) => ({ provider: name, seller: name }));
   return atPlaces(
     [...of_targets].map(([provider, seller]) => ({ provider, seller })),
@@ -141,31 +143,6 @@ function factorsOf(factors: readonly string[]): Record<string, string> {
       return [provider, amount];
     }),
   );
-}
-
-function readPlan(file: string): Plan {
-  let data: unknown;
-  try {
-    data = JSON.parse(textOf(file));
-  } catch (error) {
-    if (error instanceof ConfigError) throw error;
-    throw new ConfigError(`${file} is no JSON: ${(error as Error).message}`);
-  }
-  const read = answers.plan.safeParse(data);
-  if (read.success) return read.data as Plan;
-  throw new ConfigError(`${file} is no plan of prices: ${problemOf(read.error)}`);
-}
-
-function problemOf({ issues: [first] }: ZodError): string {
-  return `${first?.path.join('.')}: ${first?.message}`;
-}
-
-function textOf(file: string): string {
-  try {
-    return readFileSync(file, 'utf8');
-  } catch (error) {
-    throw new ConfigError(`${file} cannot be read: ${(error as Error).message}`);
-  }
 }
 
 async function apply(db: Db, file: string, values: Values, print: Print): Promise<number> {
@@ -292,7 +269,6 @@ function daysOf({ days }: Values): number {
 async function report(db: Db, values: Values, print: Print): Promise<number> {
   const wanted = await servedOf(db, values);
   const found = await check(db, await catalogsOf(values), wanted, daysOf(values));
-  const count = wanted.served.length;
-  for (const line of checkLines(found, count)) print(line);
-  return isInOrder(found, count) ? 0 : 1;
+  for (const line of checkLines(found, wanted)) print(line);
+  return isInOrder(found, wanted) ? 0 : 1;
 }

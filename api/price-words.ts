@@ -1,6 +1,8 @@
 import type { PriceCheck } from '../domain/prices/check';
 import type { AmountChange, Diff, DiffRow } from '../domain/prices/diff';
-import { nameOf } from '../domain/prices/plan';
+import { nameOf, type WholeSeller } from '../domain/prices/plan';
+import { sellerOf } from '../domain/prices/sellers';
+import type { ServedModels } from '../domain/prices/served';
 import { isFault, type ToldCost } from '../domain/prices/told-costs';
 
 // How a terminal shows plans and checks of prices.
@@ -107,15 +109,33 @@ function costLine(one: ToldCost, days: number): string {
   return `${warned}${name}: ${ours_usd} USD charged, ${theirs_usd} by its provider${times}, calls ${calls}, days ${days}: ${standings[standing]}${decided}.`;
 }
 
+/** Of a provider whose server lists its models: how they get prices. */
+export function discoveringLine({ provider, seller = provider }: WholeSeller): string {
+  const flag = seller === provider ? provider : `${provider}=${seller}`;
+  const way =
+    sellerOf(seller) === undefined
+      ? `no catalog knows them. Set prices by hand: POST /v1/admin/model-pricing takes {"provider": "${provider}", "model": "*"} for all of them`
+      : `an import takes the seller's whole list: prices import --provider ${flag}`;
+  return `${provider} lists its models itself (discover), and ${way}.`;
+}
+
 /** The check passes: nothing is to be mended, and what is served was known. */
-export function isInOrder({ faults }: PriceCheck, served: number): boolean {
-  return faults === 0 && served > 0;
+export function isInOrder({ faults }: PriceCheck, wanted: ServedModels): boolean {
+  return faults === 0 && isKnown(wanted);
+}
+
+function isKnown({ served, discovering = [] }: ServedModels): boolean {
+  return served.length + discovering.length > 0;
 }
 
 /** What is wrong with prices, in lines. */
-export function checkLines(found: PriceCheck, served: number): string[] {
+export function checkLines(found: PriceCheck, wanted: ServedModels): string[] {
+  const bare = (wanted.discovering ?? []).filter(({ provider }) =>
+    found.unpriced.includes(`${provider}/*`),
+  );
   return [
     ...found.unpriced.map((name) => `${name} is served and has no price: it is refused.`),
+    ...bare.map(discoveringLine),
     ...found.differs.map(
       ({ name, catalog, changes }) => `${name}: ${changes.map(words).join(', ')}  [${catalog}]`,
     ),
@@ -130,11 +150,11 @@ export function checkLines(found: PriceCheck, served: number): string[] {
     ...found.told_costs.map((one) => costLine(one, found.cost_days)),
     ...found.old.map((line) => `${line}.`),
     ...(found.faults > 0 ? [`${found.faults} to be mended.`] : []),
-    ...(served === 0
+    ...(!isKnown(wanted)
       ? [
           'The check is not complete: which models are served is not known here, as gateways run files of their own. Name those, --targets gateway.yaml.',
         ]
       : []),
-    ...(isInOrder(found, served) ? ['Prices are in order.'] : []),
+    ...(isInOrder(found, wanted) ? ['Prices are in order.'] : []),
   ];
 }

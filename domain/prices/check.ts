@@ -9,7 +9,10 @@ import { COST_DAYS, isFault, type ToldCost, toldCosts } from './told-costs';
 /** How prices stand against catalogs. Names are `provider/model`. */
 export interface PriceCheck {
   checked_at: Date;
-  /** Served, and refused for want of a price. */
+  /**
+   * Served, and refused for want of a price; `provider/*` where its server lists what it serves and
+   * none of that has one.
+   */
   unpriced: string[];
   /** Imported prices that their catalog lists otherwise by now, or of another `price_factor`. */
   differs: Differing[];
@@ -55,14 +58,16 @@ const DAY_MS = 86_400_000;
 export async function check(
   db: Db,
   catalogs: readonly Catalog[],
-  { served, factors }: ServedModels,
+  { served, factors, discovering = [] }: ServedModels,
   cost_days: number = COST_DAYS,
 ): Promise<PriceCheck> {
   const priced = await pricesInForce(db);
   const { rows, missing } = await comparedEach(db, catalogs, priced, { served, factors });
   const moved = rows.filter(({ group, changes }) => group !== 'same' && changes.length > 0);
   const refused = served.filter((one) => !priced.some((price) => covers(price, one)));
-  const unpriced = [...new Set(refused.map(nameOf))].sort();
+  const without = discovering.filter((one) => priced.every((p) => p.provider !== one.provider));
+  const names = [...refused.map(nameOf), ...without.map(({ provider }) => `${provider}/*`)];
+  const unpriced = [...new Set(names)].sort();
   const chosen = new Map(priced.map((one) => [nameOf(one), one]));
   const imported = moved.filter(({ group }) => group !== 'kept');
   const own = imported.filter((row) => isOfCatalog(chosen.get(nameOf(row)), row.catalog));

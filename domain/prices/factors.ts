@@ -1,4 +1,5 @@
 import { type Db, many } from '../sql';
+import type { WholeSeller } from './plan';
 import { type ServedModels, servedBy } from './served';
 import { presentPrices } from './stored';
 
@@ -9,14 +10,14 @@ import { presentPrices } from './stored';
 export async function servedIn(db: Db, ...configs: readonly unknown[]): Promise<ServedModels> {
   const found = servedBy(...configs);
   const silent = new Set(
-    found.served
+    [...found.served, ...(found.discovering ?? [])]
       .map(({ provider }) => provider)
       .filter((provider) => found.factors[provider] === undefined),
   );
   const told = await toldFactors(db, [...silent]);
   const plain = [...silent].filter((provider) => !told.has(provider));
   return {
-    served: found.served,
+    ...found,
     factors: { ...found.factors, ...Object.fromEntries(plain.map((provider) => [provider, '1'])) },
   };
 }
@@ -30,12 +31,14 @@ export async function servedByVersions(
   versions: readonly unknown[],
 ): Promise<ServedModels> {
   const found: ServedModels = { served: [], factors: {} };
+  const listed_there = new Map<string, WholeSeller>();
   for (const config of versions.toReversed()) {
-    const { served, factors } = await servedIn(db, config);
+    const { served, factors, discovering = [] } = await servedIn(db, config);
     found.served.push(...served);
     Object.assign(found.factors, factors);
+    for (const one of discovering) listed_there.set(one.provider, one);
   }
-  return found;
+  return listed_there.size === 0 ? found : { ...found, discovering: [...listed_there.values()] };
 }
 
 /**

@@ -7,6 +7,8 @@ export interface ServedModels {
   served: Served[];
   /** By provider: its `price_factor`. */
   factors: Record<string, string>;
+  /** Providers of targets that list their models themselves, which are not known here. */
+  discovering?: readonly WholeSeller[];
 }
 
 /**
@@ -16,6 +18,7 @@ export interface ServedModels {
  */
 export function servedBy(...configs: readonly unknown[]): ServedModels {
   const found: ServedModels = { served: [], factors: {} };
+  const discovering = new Map<string, WholeSeller>();
   for (const target of configs.flatMap(targetsOf)) {
     const kind = textOf(memberOf(target, 'kind'));
     const provider = textOf(memberOf(target, 'provider')) ?? kind ?? textOf(memberOf(target, 'id'));
@@ -27,14 +30,16 @@ export function servedBy(...configs: readonly unknown[]): ServedModels {
     if (factor !== undefined) found.factors[provider] = factor;
     const place = placeOf(target);
     const models = memberOf(target, 'models');
+    const is_listed_there = (memberOf(target, 'discover') ?? false) !== false;
+    const seller = kind === 'compatible' ? undefined : kind;
+    if (is_listed_there) discovering.set(provider, { provider, seller });
     for (const model of Array.isArray(models) ? models : []) {
       const named = memberOf(model, 'price_as') ?? memberOf(model, 'name') ?? model;
       const name = textOf(named);
-      const seller = kind === 'compatible' ? undefined : kind;
       if (name !== undefined) found.served.push({ provider, model: name, seller, place });
     }
   }
-  return found;
+  return discovering.size === 0 ? found : { ...found, discovering: [...discovering.values()] };
 }
 
 /** Sellers as a plan wants them: one for each place at which targets ask them, else one alone. */

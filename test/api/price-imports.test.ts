@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
@@ -211,36 +210,6 @@ test('a terminal proposes, shows, applies, lists, checks and undoes', async () =
   expect((await terminal('list')).text).toContain(id);
   expect((await terminal('diff', out)).text).toContain('make it again: 2');
   expect((await terminal('undo', id)).text).toMatch(/^0 prices are back .* 2 are gone again\.$/);
-});
-
-test.each<[string, () => string[], RegExp]>([
-  ['nothing', () => [], /^Usage:/],
-  ['an unknown verb', () => ['buy', 'x'], /^Usage:/],
-  ['an unknown flag', () => ['import', '--form', 'x'], /--form[\s\S]*Usage:/],
-  ['no served model', () => ['import'], /No served model is known here/],
-  ['an unknown seller', () => ['import', '--provider', 'acme'], /--provider acme=openai/],
-  ['a factor of words', () => ['import', '--all', '--factor', 'a=b'], /--factor a=b: say/],
-  ['a file that is not there', () => ['import', '--all', '--from', '/no/file'], /cannot be read/],
-  [
-    'a file of something else',
-    () => ['import', '--all', '--from', fileOf('a', {})],
-    /no price catalog/,
-  ],
-  ['a file of no JSON', () => ['import', '--all', '--from', fileOf('b', 'x')], /is no JSON/],
-  ['a plain address', () => ['import', '--all', '--from', 'http://x.example'], /https only/],
-  [
-    'an address inside',
-    () => ['import', '--all', '--from', 'https://127.0.0.1:1'],
-    /cannot be read/,
-  ],
-  [
-    'a plan of something else',
-    () => ['apply', fileOf('c', {}), '--yes'],
-    /no plan of prices: format/,
-  ],
-  ['an unknown import', () => ['undo', `pimp_${randomUUID()}`], /No import of prices/],
-])('a terminal that says %s is told what to say', async (_, args, words) => {
-  await expect(terminal(...args())).rejects.toThrow(words);
 });
 
 test('what changes of a model beside its amounts is of the form that answers have', async () => {
