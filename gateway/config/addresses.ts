@@ -24,3 +24,9 @@ function hasUser(text: string): boolean {
 
 /** A time in whole milliseconds, up to an hour. */
 export const milliseconds = z.int().min(1).max(3_600_000);
+
+/** A name without blanks around it: nobody asks for one that has them, and no price has one. */
+export const name = z
+  .string()
+  .min(1)
+  .regex(/^(?!\s)(?!.*\s$)/s, 'has blanks around it: leave them out');

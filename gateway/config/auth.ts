@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { AuthForm } from '../providers/kind';
+import { isObject } from '../wire/values';
 
 const variable = z.string().min(1);
 
@@ -50,7 +51,13 @@ const forms = z.strictObject({
 });
 
 /** How a target proves who asks: `none`, or exactly one way. */
-export const auth = z.union([z.literal('none'), forms]);
+export const auth = z.union([z.literal('none'), forms], {
+  // A key that was written where its place is named is not repeated.
+  error: ({ input }) =>
+    isObject(input)
+      ? undefined
+      : 'names where the key is, such as { key_env: OPENAI_API_KEY } or { key_file: /run/secrets/key }, and never holds one; or write none.',
+});
 
 export type Auth = z.infer<typeof auth>;
 export type AwsAuth = z.infer<typeof aws>;

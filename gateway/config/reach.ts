@@ -1,6 +1,7 @@
 import { kinds } from '../providers/table';
 import { isOpenedByKey, variablesOf, wayOf } from './auth';
 import { isAtHome, kindOf, providerOf, type TargetSettings, urlOf } from './targets';
+import { shownVariable } from './variables';
 
 /** The sections that name addresses, variables or files. */
 interface Sections {
@@ -127,9 +128,10 @@ export function beyondReach(settings: Sections, file: Sections, reach: Reach): s
     if (variable === undefined) return [];
     const pair = pairOf(variable, origin);
     if (listed.has(pair) || named.has(`${kind} ${pair}`)) return [];
-    const entry = origin === undefined ? variable : `${variable}@${origin}`;
+    const shown = shownVariable(variable);
+    const entry = origin === undefined ? shown : `${shown}@${origin}`;
     return [
-      `${path}: the control plane cannot use ${variable} here. List it as ${entry} in the ` +
+      `${path}: the control plane cannot use ${shown} here. List it as ${entry} in the ` +
         "gateway's variable GATEWAY_SECRET_ENVS, or name it so in its file.",
     ];
   });

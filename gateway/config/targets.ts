@@ -3,7 +3,7 @@ import { isClosed } from '../../runtime/outgoing';
 import type { Kind, Shape, Wire } from '../providers/kind';
 import { alphabets, place_names, placeOf } from '../providers/place';
 import { kinds } from '../providers/table';
-import { milliseconds, routing_headers, serverUrl } from './addresses';
+import { milliseconds, name, routing_headers, serverUrl } from './addresses';
 import { auth, authProblem } from './auth';
 import { calledOtherwise, droppable, memberProblems, renamable } from './members';
 
@@ -13,11 +13,8 @@ const OTHERWISE = 'compatible';
 const place = (name: keyof typeof alphabets) =>
   z.string().regex(alphabets[name].pattern, alphabets[name].rule).optional();
 
-// A name may stand in a path, where these would lead elsewhere.
-const modelName = z
-  .string()
-  .min(1)
-  .regex(/^(?!\.{1,2}$)/, 'is a step in a path, and no name');
+// It may stand in a path, where these would lead elsewhere.
+const modelName = name.regex(/^(?!\.{1,2}$)/, 'is a step in a path, and no name');
 
 /** A model that its provider calls otherwise, or that has another one's price. */
 const renamedModel = z.strictObject({
@@ -26,7 +23,7 @@ const renamedModel = z.strictObject({
   /** The provider's own: a deployment, a profile, a path. */
   upstream: modelName.regex(/^\S+$/, 'has a space, which no provider has in a name').optional(),
   /** The model in the price list and on the bill; `name` if absent. */
-  price_as: z.string().min(1).optional(),
+  price_as: name.optional(),
 });
 
 /** Which names of a provider's own list are served. */
@@ -55,11 +52,11 @@ const header_value = z.string().regex(/^[\x20-\x7e]{1,1000}$/, 'must be a line o
 
 const fields = z.strictObject({
   /** No longer than the ids that the API takes, which a settlement names it by. */
-  id: z.string().min(1).max(200),
+  id: name.max(200),
   /** Who serves; `compatible` if absent, which names its own `base_url`. */
   kind: z.string().min(1).optional(),
   /** The provider's name in the price list; that of its kind if absent. */
-  provider: z.string().min(1).optional(),
+  provider: name.optional(),
   /** Whose wire it speaks; the first of its kind if absent. */
   shape: z.enum(['openai', 'anthropic', 'gemini', 'converse']).optional(),
   resource: place('resource'),

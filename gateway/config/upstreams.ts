@@ -1,7 +1,8 @@
 import { readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { ambientAuth, namedVariable } from '../../runtime/config';
-import { milliseconds } from './addresses';
+import { isObject } from '../wire/values';
+import { milliseconds, name } from './addresses';
 import { ambientOf, keyIn, variablesOf, wayOf } from './auth';
 import { discoveryOf, providerOf, servedModels, type TargetSettings, urlOf } from './targets';
 import { notSet } from './variables';
@@ -32,7 +33,7 @@ export const circuitBreaker = z.strictObject({
 
 export const modelGroup = z.strictObject({
   /** The name that clients call it by; it goes before a model of this name. */
-  name: z.string().min(1),
+  name,
   description: z.string().optional(),
   /** Tried in this order. */
   models: names,
@@ -107,15 +108,59 @@ function unsetIn(row: TargetSettings, at: number): string[] {
 
 function unreadableIn(row: TargetSettings, at: number): string[] {
   const way = wayOf(row);
-  if (way.form !== 'key' || way.file === undefined) return [];
-  const path = `providers.targets[${at}].auth.key_file: the file ${way.file}`;
+  const path = `providers.targets[${at}].auth`;
+  if (way.form === 'key' && way.file !== undefined)
+    return fileTrouble(`${path}.key_file`, way.file, (text) =>
+      keyIn(text) === undefined ? 'holds no key: write the key alone, in one line.' : undefined,
+    );
+  const variable = way.form === 'google' ? way.google.credentials_file_env : undefined;
+  const file = variable === undefined ? undefined : namedVariable(variable);
+  return file ? fileTrouble(`${path}.google.credentials_file_env`, file, googleTrouble) : [];
+}
+
+/** What is wrong with a file that holds a secret, in words that repeat nothing of it. */
+function fileTrouble(
+  path: string,
+  file: string,
+  troubleOf: (text: string) => string | undefined,
+): string[] {
+  const at = `${path}: the file ${file}`;
   try {
     // What is no file may never end, or never begin.
-    if (!statSync(way.file).isFile()) return [`${path} is no file.`];
-    const key = keyIn(readFileSync(way.file, 'utf8'));
-    return key === undefined ? [`${path} holds no key: write the key alone, in one line.`] : [];
+    if (!statSync(file).isFile()) return [`${at} is no file.`];
+    const trouble = troubleOf(readFileSync(file, 'utf8'));
+    return trouble === undefined ? [] : [`${at} ${trouble}`];
   } catch {
-    return [`${path} cannot be read.`];
+    return [`${at} cannot be read.`];
+  }
+}
+
+/** What each type of a credential of Google cannot do without. */
+const google_parts: Readonly<Record<string, readonly string[]>> = {
+  service_account: ['client_email', 'private_key'],
+  authorized_user: ['client_id', 'client_secret', 'refresh_token'],
+  external_account: ['audience', 'subject_token_type', 'token_url', 'credential_source'],
+  impersonated_service_account: ['service_account_impersonation_url', 'source_credentials'],
+};
+
+function googleTrouble(text: string): string | undefined {
+  const given = objectIn(text);
+  const type = String(given?.type);
+  const parts = Object.hasOwn(google_parts, type) ? google_parts[type] : undefined;
+  if (given === undefined || parts === undefined)
+    return `holds no credential of Google: write the JSON of one, whose "type" is one of ${Object.keys(google_parts).join(', ')}.`;
+  const missing = parts.filter((name) => !given[name]);
+  return missing.length === 0
+    ? undefined
+    : `is not whole: a credential of the type ${type} has ${missing.join(' and ')} too.`;
+}
+
+function objectIn(text: string): Record<string, unknown> | undefined {
+  try {
+    const given: unknown = JSON.parse(text);
+    return isObject(given) ? given : undefined;
+  } catch {
+    return undefined;
   }
 }
 

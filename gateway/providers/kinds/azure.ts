@@ -61,6 +61,7 @@ export const azure: Kind = {
   scope: 'https://cognitiveservices.azure.com/.default',
   wires: {
     openai: ({ api_version }: Place) => (api_version === undefined ? v1 : dated),
-    anthropic: () => foundry,
+    anthropic: ({ api_version }: Place) =>
+      api_version === undefined ? foundry : { ...foundry, unspoken_at: 'api_version' },
   },
 };

@@ -1,3 +1,6 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
 import '../../../gateway/main';
 import { parseSettings } from '../../../gateway/config/settings';
 import { openProviders } from '../../../gateway/upstreams/targets';
@@ -25,14 +28,18 @@ const bedrock = { kind: 'bedrock', region: 'eu-west-1', shape: 'openai' };
 const rows = [
   { id: 'key', kind: 'openai', auth: { key_env: 'TEST_KEY' } },
   { id: 'aws', ...bedrock, auth: { aws } },
-  { id: 'google', ...vertex, auth: { google: { credentials_file_env: 'TEST_KEY' } } },
+  { id: 'google', ...vertex, auth: { google: { credentials_file_env: 'TEST_FILE' } } },
   { id: 'entra', kind: 'azure', resource: 'acme', auth: { entra: application } },
 ];
 
 /** Prints which packages are loaded, by what was done before. */
 export async function main(): Promise<void> {
-  // No file and no host of that name: a credential is asked for, and nothing is sent.
-  Object.assign(process.env, { TEST_KEY: 'none', AZURE_AUTHORITY_HOST: 'https://nowhere.invalid' });
+  // No key and no host of that name: a credential is asked for, and nothing is sent.
+  const file = path.join(mkdtempSync(path.join(tmpdir(), 'svc-google-')), 'account.json');
+  const account = { type: 'service_account', client_email: 'a@b.example', private_key: 'none' };
+  writeFileSync(file, JSON.stringify(account));
+  const AZURE_AUTHORITY_HOST = 'https://nowhere.invalid';
+  Object.assign(process.env, { TEST_KEY: 'none', TEST_FILE: file, AZURE_AUTHORITY_HOST });
   const targets = rows.map((row) => ({ ...row, models: [row.id] }));
   const settings = parseSettings(JSON.stringify({ providers: { targets } }));
   const sealed = { current: async () => '', refuse: () => false };
