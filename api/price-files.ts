@@ -5,7 +5,7 @@ import type { Plan } from '../domain/prices/plan';
 import { ConfigError } from '../runtime/config';
 import * as answers from './answers/prices';
 
-// The files of `npm run admin -- prices`. What is wrong with one is said in a line, by a ConfigError.
+// The files of `npm run admin -- prices`. A ConfigError says in a line what is wrong with one.
 
 /** A plan of prices that `prices import` has written. */
 export function readPlan(file: string): Plan {
