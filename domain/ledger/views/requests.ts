@@ -139,7 +139,8 @@ async function ownStory(
     ...askedIn(call),
     hold: holdOf(call),
     cost_ticket: ticket === undefined ? null : shownTicket(ticket),
-    price_lines: await linesOfOne(db, org_id, id),
+    // What is open was charged nothing yet.
+    price_lines: call.closed_at === null ? [] : await linesOfOne(db, org_id, id),
     provider_cost_usd: is_platform || provider_key_id !== null ? provider_cost_usd : null,
     settlement: settlementOf(call),
     transactions: await entriesOf(db, id, viewer),
