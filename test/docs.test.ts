@@ -1,4 +1,5 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { parse, stringify } from 'yaml';
 import { parseSettings } from '../gateway/config/settings';
@@ -67,11 +68,20 @@ test.each(configurations)('the gateway takes the configuration at $place', ({ te
   };
   const given = { providers: { targets: [target] }, ...parse(text) };
   const whole = stringify(given);
+  for (const [, name = ''] of whole.matchAll(/credentials_file_env: (\w+)/g))
+    process.env[name] = serviceAccount();
   for (const [, name = ''] of whole.matchAll(/_env: (\w+)/g)) {
     process.env[name] ??= name === 'REDIS_URL' ? 'redis://127.0.0.1:6379' : 'http://127.0.0.1:4318';
   }
   expect(parseSettings(whole)).toMatchObject({ providers: { targets: expect.anything() } });
 });
+
+function serviceAccount(): string {
+  const file = path.join(mkdtempSync(path.join(tmpdir(), 'svc-docs-')), 'account.json');
+  const account = { type: 'service_account', client_email: 'a@b.example', private_key: 'none' };
+  writeFileSync(file, JSON.stringify(account));
+  return file;
+}
 
 test.each(documents)('each link in %s leads to a file, and to a heading of it', (file) => {
   const broken = linksOf(file).filter((link) => !leads(file, link));
