@@ -22,7 +22,8 @@ export function PaymentTimeline({ payment }: { payment: Payment & Partial<AdminP
   const credits = useEntries(payment, 'payment_credit');
   const refunds = useEntries(payment, 'payment_refund');
   const error = [credits, refunds].find(({ data }) => data === undefined)?.error;
-  if (error) return <Failure error={error} retry={() => void credits.refetch()} />;
+  const readAgain = () => void Promise.all([credits.refetch(), refunds.refetch()]);
+  if (error) return <Failure error={error} retry={readAgain} />;
   const entries = [...(credits.data ?? []), ...(refunds.data ?? [])];
   return <Steps label="What happened" steps={stepsOf(payment, entries)} />;
 }

@@ -34,7 +34,7 @@ export function DoomedKeys({ of }: { of: KeysOf }) {
   if (!is_seen)
     return <Text>Their keys are revoked at once. You may not see which keys these are.</Text>;
   const failed = found.find(({ error }) => error);
-  if (failed) return <Failure error={failed.error} />;
+  if (failed) return <Failure error={failed.error} retry={() => void failed.refetch()} />;
   if (found.some(({ data }) => data === undefined)) return <LoadingRows />;
   const keys = new Map(
     found.flatMap(({ data }) => (data?.tokens ?? []).map((key) => [key.id, key] as const)),

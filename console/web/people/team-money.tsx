@@ -73,15 +73,22 @@ export function TeamMoney({
   const moved = typedNumber(amount) ?? 0;
   const into = way === 'reclaim' ? -moved : moved;
   const sides = [
-    { name: `Team ${team.name}`, now: balances.team, by: -into },
+    { id: 'team', name: `Team ${team.name}`, now: balances.team, by: -into },
     // Whoever does not bill sees of somebody else's wallet what the team gave alone.
     ...(balances.member === undefined
       ? []
-      : [{ name: member.name, now: balances.member, by: into }]),
+      : [{ id: 'member', name: member.name, now: balances.member, by: into }]),
     // What is held or owed takes of a gift at once: what will be left of it nobody can say here.
     ...(member.given_left === null || way === 'allocate'
       ? []
-      : [{ name: `${member.name}, of the team's money`, now: member.given_left, by: into }]),
+      : [
+          {
+            id: 'given',
+            name: `${member.name}, of the team's money`,
+            now: member.given_left,
+            by: into,
+          },
+        ]),
   ].filter((side): side is Side => side.now !== undefined);
   const submit = async (idempotency_key: string) => {
     await call(`POST /api/organizations/:id/teams/:team_id/${way}`, {

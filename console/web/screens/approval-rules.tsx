@@ -30,7 +30,11 @@ export function ApprovalRules() {
 }
 
 function Inside() {
-  const query = useQuery(reading('GET /api/approval-rules', { query: { per_page: RULES_MAX } }));
+  const query = useQuery({
+    ...reading('GET /api/approval-rules', { query: { per_page: RULES_MAX } }),
+    // No event tells of them.
+    refetchInterval: 30_000,
+  });
   const [is_making, { open, close }] = useDisclosure();
   const [changing, setChanging] = useState<ApprovalRule>();
   const [deleting, setDeleting] = useState<ApprovalRule>();

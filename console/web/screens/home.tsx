@@ -42,8 +42,10 @@ export function Home() {
 
 /** For an operator who looks at no organization: the way to the first, if there is none. */
 function NoOrganization() {
-  const { data, error } = useQuery(reading('GET /api/organizations', { query: { per_page: 1 } }));
-  if (error && data === undefined) return <Failure error={error} />;
+  const { data, error, refetch } = useQuery(
+    reading('GET /api/organizations', { query: { per_page: 1 } }),
+  );
+  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
   if (data === undefined) return <LoadingRows />;
   if (data.organizations.length > 0)
     return (
@@ -67,14 +69,14 @@ function NoOrganization() {
 }
 
 function Payer() {
-  const { data, error } = useQuery({
+  const { data, error, refetch } = useQuery({
     ...reading('GET /api/wallets/balance'),
     refetchInterval: 30_000,
   });
   // Says what each team of the viewer has.
   const { data: me } = useQuery({ ...meQuery, refetchInterval: 30_000 });
   const payers = data && me && payersOf(me, data);
-  if (error && data === undefined) return <Failure error={error} />;
+  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
   return (
     <Card withBorder component="section">
       <Title order={2} size="h4">
@@ -109,8 +111,8 @@ function Payer() {
 }
 
 function Waiting({ me }: { me: Me }) {
-  const { data, error } = useQuery({ ...openTickets(me), refetchInterval: 30_000 });
-  if (error && data === undefined) return <Failure error={error} />;
+  const { data, error, refetch } = useQuery({ ...openTickets(me), refetchInterval: 30_000 });
+  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
   const count = data !== undefined && 'total' in data ? data.total : undefined;
   return (
     <Card withBorder component="section">
@@ -161,8 +163,8 @@ function Held() {
 function Spent() {
   const me = useMe();
   const zone = useZone();
-  const { data, error } = useWeek();
-  if (error && data === undefined) return <Failure error={error} />;
+  const { data, error, refetch } = useWeek();
+  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
   return (
     <Card withBorder component="section">
       <Title order={2} size="h4">
@@ -230,10 +232,10 @@ function Lasts() {
 
 function TopModels() {
   const from = useFirstDay();
-  const { data, error } = useQuery(
+  const { data, error, refetch } = useQuery(
     reading('GET /api/spend/top', { query: { from, by: 'model', limit: 5 } }),
   );
-  if (error && data === undefined) return <Failure error={error} />;
+  if (error && data === undefined) return <Failure error={error} retry={() => void refetch()} />;
   return (
     <Card withBorder component="section">
       <Title order={2} size="h4">

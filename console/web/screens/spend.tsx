@@ -249,7 +249,8 @@ function Chart({
   );
   // What was known stays: a line above all says that it is old.
   const error = [sums, grouped].find(({ data }) => data === undefined)?.error;
-  if (error) return <Failure error={error} retry={() => void sums.refetch()} />;
+  const readAgain = () => void Promise.all([sums.refetch(), grouped.refetch()]);
+  if (error) return <Failure error={error} retry={readAgain} />;
   if (!sums.data || !grouped.data || ranked.data?.by !== by) return <LoadingRows />;
   // The ranking below says that there are no calls; days without any are no chart.
   if (sums.data.buckets.length === 0) return null;

@@ -93,7 +93,7 @@ export function Wallets() {
           actions={actions}
         />
       ) : bank.error && bank.data === undefined ? (
-        <Failure error={bank.error} />
+        <Failure error={bank.error} retry={() => void bank.refetch()} />
       ) : (
         <WalletTree
           {...{ threshold, actions, opened, turn, sees_all: bills }}

@@ -162,6 +162,8 @@ export function BarTable({
   measure: Measure;
   currency: string;
 }) {
+  // By their places, as two groups may have one name.
+  const columns = names.map((name, place) => ({ id: `p${place}`, name }));
   const shown = (value: bigint, { has_calls }: Bar) => {
     if (!has_calls) return '–';
     if (measure !== 'cost') return count.format(value);
@@ -178,8 +180,8 @@ export function BarTable({
         <Table.Thead>
           <Table.Tr>
             <Table.Th>When</Table.Th>
-            {names.map((name) => (
-              <Table.Th key={name} ta="right">
+            {columns.map(({ id, name }) => (
+              <Table.Th key={id} ta="right">
                 {name}
               </Table.Th>
             ))}
@@ -194,7 +196,7 @@ export function BarTable({
                 {bar.label}
               </Table.Th>
               {bar.parts.map((part, place) => (
-                <Table.Td key={names[place]} ta="right" className="figures">
+                <Table.Td key={columns[place]?.id} ta="right" className="figures">
                   {shown(part, bar)}
                 </Table.Td>
               ))}

@@ -4,6 +4,8 @@ import { Money } from '../parts/money';
 
 /** One side of a move of money. */
 export interface Side {
+  /** Two sides may have one name. */
+  id: string;
   name: string;
   /** What is there now. */
   now: number;
@@ -25,8 +27,8 @@ export function AfterValues({ sides, currency }: { sides: readonly Side[]; curre
       <Table.Tbody>
         {sides
           .map((side) => ({ ...side, after: amountOf(nanosOf(side.now) + nanosOf(side.by)) }))
-          .map(({ name, now, after }) => (
-            <Table.Tr key={name}>
+          .map(({ id, name, now, after }) => (
+            <Table.Tr key={id}>
               <Table.Td className="wrap">{name}</Table.Td>
               <Table.Td ta="right">
                 <Money amount={now} currency={currency} />

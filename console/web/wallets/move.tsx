@@ -1,8 +1,9 @@
 import { TextInput } from '@mantine/core';
 import { notifications } from '@mantine/notifications';
+import { useQuery } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { call } from '../api/client';
-import { refresh } from '../api/queries';
+import { reading, refresh } from '../api/queries';
 import { typedNumber } from '../base/typed';
 import { AmountInput } from '../fields/amount-input';
 import { FormModal } from '../parts/form-modal';
@@ -42,7 +43,9 @@ export function MoveDialog({
     setAmount('');
     setNote('');
   }, [move]);
-  if (wallet === undefined) return null;
+  const own = usePresent(wallet, move !== undefined);
+  const other = usePresent(bank, move !== undefined);
+  if (wallet === undefined || own === undefined) return null;
   const { title, label, done } = words[move ?? 'credit'];
   const moved = typedNumber(amount) ?? 0;
   const submit = async (idempotency_key: string) => {
@@ -76,9 +79,23 @@ export function MoveDialog({
         onChange={(event) => setNote(event.currentTarget.value)}
         maxLength={1_000}
       />
-      <AfterValues sides={sidesOf({ move, wallet, bank, moved })} currency={wallet.currency} />
+      <AfterValues
+        sides={sidesOf({ move, wallet: own, bank: other, moved })}
+        currency={wallet.currency}
+      />
     </FormModal>
   );
+}
+
+/** A wallet as it is now, and not as it was when its row was pressed. A first gift has none yet. */
+function usePresent(wallet: WalletRow | undefined, is_open: boolean): WalletRow | undefined {
+  const id = wallet?.wallet_id ?? '';
+  const { data } = useQuery({
+    ...reading('GET /api/wallets/:id', { names: { id } }),
+    enabled: is_open && id !== '',
+    refetchInterval: 5_000,
+  });
+  return data ?? wallet;
 }
 
 function sidesOf({
@@ -93,9 +110,9 @@ function sidesOf({
   moved: number;
 }): Side[] {
   const into = move === 'reclaim' ? -moved : moved;
-  const own = { name: wallet.owner_name, now: wallet.balance, by: into };
+  const own = { id: 'own', name: wallet.owner_name, now: wallet.balance, by: into };
   if (move === 'credit' || bank === undefined) return [own];
-  return [own, { name: bank.owner_name, now: bank.balance, by: -into }];
+  return [own, { id: 'bank', name: bank.owner_name, now: bank.balance, by: -into }];
 }
 
 function send(

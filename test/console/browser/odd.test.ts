@@ -241,6 +241,22 @@ test('what cannot be read anew stays, under a line that says since when, until i
   await context.close();
 });
 
+test.each([
+  ['**/api/wallets/balance**', 'What pays for your calls'],
+  ['**/api/spend/top?**', 'Models that cost most'],
+])('what the home page cannot read from %s is read again by a press', async (address, shown) => {
+  const { page, context } = await visit(browser, { role: 'owner' });
+  const broken = { code: 'internal_error', message: 'It broke.' };
+  await page.route(address, (route) => route.fulfill({ status: 500, json: { error: broken } }));
+  await page.goto('/');
+  const failure = page.getByRole('alert').filter({ hasText: 'It broke.' });
+  await failure.first().waitFor();
+  await page.unroute(address);
+  await tryAgain(failure, failure.waitFor({ state: 'detached' }));
+  await page.getByRole('heading', { name: shown }).waitFor();
+  await context.close();
+});
+
 test('a zone that this browser does not know breaks no page: times are of UTC, which is said', async () => {
   const { page, context, complaints } = await visit(browser, { role: 'owner' });
   await page.addInitScript(`
