@@ -248,9 +248,8 @@ function Chart({
     reading('GET /api/spend/top', { query: { ...asked, by, limit: RANKED } }),
   );
   // What was known stays: a line above all says that it is old.
-  const error = [sums, grouped].find(({ data }) => data === undefined)?.error;
-  const readAgain = () => void Promise.all([sums.refetch(), grouped.refetch()]);
-  if (error) return <Failure error={error} retry={readAgain} />;
+  const failed = [sums, grouped].find(({ data, error }) => data === undefined && error);
+  if (failed) return <Failure error={failed.error} retry={() => void failed.refetch()} />;
   if (!sums.data || !grouped.data || ranked.data?.by !== by) return <LoadingRows />;
   // The ranking below says that there are no calls; days without any are no chart.
   if (sums.data.buckets.length === 0) return null;
