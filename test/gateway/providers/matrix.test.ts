@@ -7,6 +7,7 @@ import { shapeOf, spokenBy, type TargetSettings } from '../../../gateway/config/
 import type { Served } from '../../../gateway/providers/kind';
 import { kinds } from '../../../gateway/providers/table';
 import { root } from '../../../runtime/root';
+import { standInFor } from '../../../sandbox/providers/places';
 import { chat, gatewayKey, lastCharge, message, post } from '../../support/gateway';
 import { makePrice } from '../../support/ledger';
 import { encode, good } from '../families/sound-forms';
@@ -18,21 +19,6 @@ const document = readFileSync(path.join(root, 'docs/providers.md'), 'utf8');
 const rows: TargetSettings[] = [...document.matchAll(/^### \w+\n\n```yaml\n([^`]+)```/gm)].flatMap(
   ([, block = '']) => parse(block).providers.targets,
 );
-
-/** Where the sandbox stands in for a provider. */
-function placeOf(row: TargetSettings): string {
-  const { kind = 'own', shape, api_version } = row;
-  if (kind === 'azure') {
-    if (shape === 'anthropic') return '/azure/anthropic';
-    return api_version === undefined ? '/azure/openai/v1' : '/azure/openai';
-  }
-  if (kind === 'bedrock') return shape === 'openai' ? '/bedrock/openai/v1' : '/bedrock';
-  if (kind === 'vertex') return '/vertex/v1';
-  if (kind === 'gemini') return shape === 'gemini' ? '/gemini/v1beta' : '/gemini/v1beta/openai';
-  // Where the kind itself says that it is, or its row does.
-  const url = row.base_url ?? spokenBy(row).base_url?.(row) ?? '';
-  return `/plain/${kind}${new URL(url).pathname.replace(/\/$/, '')}`;
-}
 
 type Asked = readonly [route: string, body: object, streams: boolean];
 const requests: Record<Served, (model: string, text: string) => Asked> = {
@@ -107,17 +93,13 @@ beforeAll(async () => {
   };
   const money = { input_per_1m: 2, output_per_1m: 8, per_minute: 0.006, audio_output_per_1m: 8 };
   const targets = rows.map((row, at) => {
-    const { discover: _, region, ...rest } = row;
+    const { discover: _, ...rest } = row;
     const models = familiesOf(row).map((family) => ({
       name: `${row.id}/${family}`,
       upstream: upstreamOf(row, family),
       price_as: 'm',
     }));
-    const { resource: __, ...located } = rest;
-    // In one region, as one sandbox stands for all of them.
-    const place = region === undefined ? {} : { region: 'eu-west-1' };
-    const base_url = `${origin}${placeOf(row)}`;
-    return { ...located, ...place, provider: `p${at}`, base_url, models };
+    return { ...standInFor(rest as TargetSettings, origin), provider: `p${at}`, models };
   });
   for (const { provider } of targets)
     await makePrice(world.api.db, { ...blankPrice, tiers: null, provider, model: 'm', ...money });
