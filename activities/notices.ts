@@ -56,7 +56,9 @@ export async function sendNotices(
   const taken = await withRetry(() => messages.take(db, destination_id, LEASE_S));
   if (taken.length > 0) {
     const opening = destinations.open(db, secrets, destination_id);
-    await Promise.all(taken.map((message) => tell(parts, opening, message)));
+    const told = await Promise.allSettled(taken.map((message) => tell(parts, opening, message)));
+    // Only then: a repetition must not send beside what is still on its way.
+    for (const one of told) if (one.status === 'rejected') throw one.reason;
   }
   return {
     wait_ms: await withRetry(() => messages.dueIn(db, destination_id)),

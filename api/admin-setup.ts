@@ -32,6 +32,7 @@ const clients: Record<string, Client> = {
       `export ANTHROPIC_AUTH_TOKEN=$${KEY}`,
       '# Not needed here; two credentials side by side only confuse.',
       'unset ANTHROPIC_API_KEY',
+      ...(isClaude(model) ? [] : ['# Claude Code speaks Messages, which models of OpenAI do not.']),
       `export ANTHROPIC_MODEL=${model}`,
       '# Titles and summaries; any priced model of the Messages wire.',
       `export ANTHROPIC_DEFAULT_HAIKU_MODEL=${model}`,

@@ -115,7 +115,7 @@ export function discoveringLine({ provider, seller = provider }: WholeSeller): s
   const way =
     sellerOf(seller) === undefined
       ? `no catalog knows them. Set prices by hand: POST /v1/admin/model-pricing takes {"provider": "${provider}", "model": "*"} for all of them`
-      : `an import takes the seller's whole list: prices import --provider ${flag}`;
+      : `an import takes the seller's whole list: npm run admin -- prices import --provider ${flag}`;
   return `${provider} lists its models itself (discover), and ${way}.`;
 }
 

@@ -109,7 +109,9 @@ export const story = z.strictObject({
     .nullable(),
   usage: z.record(z.string(), z.union([z.number(), z.string()])).nullable(),
   usage_source: z.string().nullable(),
-  price_lines: priceSheet.shape.lines.describe('They add up to the cost.'),
+  price_lines: priceSheet.shape.lines.describe(
+    'They add up to the cost; none while the call is open.',
+  ),
   provider_cost_usd: z
     .string()
     .nullable()

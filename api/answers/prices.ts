@@ -173,7 +173,11 @@ export const undone = z.strictObject({
 
 export const priceCheck = z.strictObject({
   checked_at: time,
-  unpriced: z.array(z.string()).describe('`provider/model`: served, and refused without a price.'),
+  unpriced: z
+    .array(z.string())
+    .describe(
+      '`provider/model`: served, and refused without a price; `provider/*` where its server lists what it serves and none of that has one.',
+    ),
   differs: z
     .array(
       z.strictObject({

@@ -102,7 +102,10 @@ export function missingKeys({ providers, mcp }: UpstreamSections): string[] {
 
 function unsetIn(row: TargetSettings, at: number): string[] {
   return variablesOf(row).flatMap(({ at: part, variable }) =>
-    troubleIn(`providers.targets[${at}].${part}`, variable),
+    troubleIn(`providers.targets[${at}].${part}`, variable, {
+      // The path of a file may have blanks.
+      is_key: part !== 'auth.google.credentials_file_env',
+    }),
   );
 }
 
@@ -166,16 +169,24 @@ function objectIn(text: string): Record<string, unknown> | undefined {
 
 function missingIn(section: string, servers: readonly Keyed[]): string[] {
   return servers.flatMap(({ api_key_env }, at) =>
-    api_key_env === undefined ? [] : troubleIn(`${section}[${at}].api_key_env`, api_key_env),
+    api_key_env === undefined
+      ? []
+      : troubleIn(`${section}[${at}].api_key_env`, api_key_env, { is_key: true }),
   );
 }
 
-/** What is wrong with the value of a variable: it is not there, or has more than one line. */
-function troubleIn(path: string, variable: string): string[] {
+/** What is wrong with the value of a variable: it is not there, or cannot be what it is. */
+function troubleIn(path: string, variable: string, { is_key }: { is_key: boolean }): string[] {
   const value = namedVariable(variable);
   if (!value) return [notSet(path, variable)];
-  return /\p{Cc}/u.test(value)
-    ? [`${path}: the value of ${variable} has a line break or another control character in it.`]
+  if (/\p{Cc}/u.test(value))
+    return [
+      `${path}: the value of ${variable} has a line break or another control character in it.`,
+    ];
+  return is_key && keyIn(value) !== value
+    ? [
+        `${path}: the value of ${variable} has a blank or another letter that no key has: set the key alone.`,
+      ]
     : [];
 }
 

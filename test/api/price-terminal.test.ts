@@ -76,7 +76,7 @@ test.each<[string, () => string[], RegExp]>([
   [
     'servers that list their models',
     () => ['import', '--targets', discovering('openrouter', 'vllm')],
-    /^openrouter lists .*: prices import --provider openrouter\.\nvllm lists .* POST \/v1\/admin\/model-pricing/,
+    /^openrouter lists .*: npm run admin -- prices import --provider openrouter\.\nvllm lists .* POST \/v1\/admin\/model-pricing/,
   ],
   ['a file of no JSON', () => ['import', '--all', '--from', fileOf('b', 'x')], /is no JSON/],
   ['a plain address', () => ['import', '--all', '--from', 'http://x.example'], /https only/],

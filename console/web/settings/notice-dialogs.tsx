@@ -2,6 +2,7 @@ import {
   Alert,
   Button,
   Code,
+  CopyButton,
   Group,
   List,
   MultiSelect,
@@ -132,6 +133,11 @@ export function SecretOnce({
           {secret}
         </Code>
         <Group justify="flex-end">
+          <CopyButton value={secret ?? ''}>
+            {({ copied, copy }) => (
+              <Button onClick={copy}>{copied ? 'Copied' : 'Copy the secret'}</Button>
+            )}
+          </CopyButton>
           <Button variant="default" onClick={onClose}>
             I have copied it
           </Button>

@@ -38,6 +38,10 @@ test('a hold keeps its factor, whatever the organization pays by then; repeats a
     reservation_id: hold.reservation_id,
     reserved_amount_nanos: 76n * TOKEN,
   });
+  const viewer = { org_id, user_id: null, sees_all: true };
+  // What is open was charged nothing yet.
+  const open = await storyOf(db, body.request_id, viewer);
+  expect(open).toMatchObject({ status: 'open', settlement: null, price_lines: [] });
   const settlement = settleBody(org_id, hold.reservation_id, 100);
   const settled = await lanes.settle(settlement);
   expect(settled.actual_cost_nanos).toBe(76n * TOKEN);
@@ -50,7 +54,6 @@ test('a hold keeps its factor, whatever the organization pays by then; repeats a
   expect(next.reserved_amount_nanos).toBe(120n * TOKEN);
   const after = await lanes.settle(settleBody(org_id, late.reservation_id, 100));
   expect(after).toMatchObject({ status: 'late', actual_cost_nanos: 76n * TOKEN });
-  const viewer = { org_id, user_id: null, sees_all: true };
   expect(await storyOf(db, body.request_id, viewer)).toMatchObject({
     price_factor: '0.76',
     provider_key_id: null,

@@ -48,6 +48,19 @@ test('a key that was written where its variable is named is not repeated', () =>
   expect(() => parse(unset)).toThrow('the environment variable TEST_NOT_SET is not set');
 });
 
+test('the value of a variable that holds a key must be one', () => {
+  const target = { kind: 'openai', auth: { key_env: 'TEST_KEY_VALUE' } };
+  for (const value of [' sk-1', 'sk-1 ', 'sk-1 sk-2', 'sk-\u00e9']) {
+    process.env.TEST_KEY_VALUE = value;
+    const said = 'the value of TEST_KEY_VALUE has a blank or another letter that no key has';
+    expect(() => parse(target)).toThrow(said);
+    expect(() => parse(target)).not.toThrow('sk-1');
+  }
+  process.env.TEST_KEY_VALUE = 'sk-1';
+  expect(parse(target).providers.targets).toHaveLength(1);
+  delete process.env.TEST_KEY_VALUE;
+});
+
 test('a key in a file must be one that can be read', () => {
   const file = path.join(mkdtempSync(path.join(tmpdir(), 'svc-key-')), 'key');
   const target = { kind: 'openai', auth: { key_file: file } };
